@@ -67,6 +67,7 @@ from cotenant.services.agent_settings.config import AgentConfig
 from cotenant.services.agent_settings.node_roots import RootCheck, with_roots
 from cotenant.services.reporting import latency
 from cotenant.services.running import cancelled
+from cotenant.services.zones.agent_zones import zones_page
 from cotenant.services.zones.metrics import ZoneMetrics
 
 END_WITHIN_S = 5.0
@@ -157,7 +158,7 @@ class AgentProcess:
         self.roots = RootCheck(components.group_exists)
         self.traffic = ServerTraffic("agent")
         self.metrics.registry.register(self.traffic)
-        self.pages = AgentPages(self, self.metrics.page)
+        self.pages = AgentPages(self, self.metrics.page, lambda: zones_page(self.node, self.config.zone_states))
         self._discovery_due = components.discovery_due
 
     def monotonic(self) -> float:

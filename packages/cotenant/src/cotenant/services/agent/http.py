@@ -6,6 +6,7 @@ latency.
     GET  /v1/leases                      what the keeper holds now (503 while it is away); /v1/holds: what the engine
                                          believes and wants
     GET  /v1/decisions?since=N           the log, oldest first; `since` the last number seen
+    GET  /v1/zones                       Control Zones that run here: last reading, both sides of their machines
     GET  /v1/explain?group=G | ?pod=P    the story of a group or a pod
     GET  /v1/explain?service=S           the incidents of a service on this node: cause, actions, proofs, recovery
     POST /v1/latency                     a service's latency report (latency.py)
@@ -18,6 +19,7 @@ configuration says that the network is trusted.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import Protocol
 from urllib.parse import parse_qs
@@ -46,6 +48,7 @@ from cotenant.model.machine.replica_signal import ReplicaSignal
 from cotenant.services.reporting import latency
 from cotenant.services.reporting.latency import LatencyOutcome
 from cotenant.services.zones.agent_pods import ZonePodPage
+from cotenant.services.zones.agent_zones import ZonesPage
 
 MAX_DECISIONS = 500  # an answer
 
@@ -154,8 +157,8 @@ class AskedAgent(Protocol):
 class AgentPages:
     """The ASGI application."""
 
-    def __init__(self, asked: AskedAgent, metrics: Callable[[], bytes]) -> None:
-        self._asked = asked
+    def __init__(self, asked: AskedAgent, metrics: Callable[[], bytes], zones: Callable[[], ZonesPage]) -> None:
+        self._asked, self._zones = asked, zones
         self._health = HealthPages(metrics, asked.unhealthy, lambda: asked.unhealthy() or asked.unready(), asked.remark)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -188,6 +191,8 @@ class AgentPages:
                 return _page(LeasesPage(await self._asked.leases()))
             except (CotenantError, OSError) as error:
                 return _trouble(503, f"the keeper cannot be asked: {error}")
+        if path == "/v1/zones":
+            return _page(await asyncio.to_thread(self._zones))
         if path == "/v1/holds":
             return _page(HoldsPage(agent.held_knobs()))
         if path == "/v1/decisions":

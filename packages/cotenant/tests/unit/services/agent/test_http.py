@@ -56,6 +56,11 @@ def test_state_lists_pods_and_their_use(ask: Ask, begun: tuple[World, AgentProce
     assert page["runtime_hook_state"] == str(RuntimeHook().state_file)
 
 
+def test_zones_of_the_node_have_a_page(ask: Ask, begun: tuple[World, AgentProcess]) -> None:
+    status, page = get(ask, begun[1], "/v1/zones")
+    assert (status, page["node"], type(page["zones"])) == (200, "n1", list)
+
+
 def test_leases_and_holds(ask: Ask, begun: tuple[World, AgentProcess]) -> None:
     w, process = begun
     held = {
