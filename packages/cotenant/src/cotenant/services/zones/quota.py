@@ -6,7 +6,8 @@ the keeper. A machine counts with what its file asks for, whatever it uses, so t
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import os
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from cotenant.model.errors import InvalidInput
@@ -59,11 +60,14 @@ def check_machine(wanted: ZoneDefinition, running: Iterable[ZoneDefinition], quo
             raise InvalidInput(field, asked, f"at most {most} {unit} in all zones", hint)
 
 
-def quota_shown(running: Iterable[ZoneDefinition], quota: ZoneQuota) -> JsonObject:
-    """What machines ask for together, and the most, for the state of a zone."""
+def quota_shown(running: Iterable[ZoneDefinition], quota: ZoneQuota, env: Mapping[str, str] = os.environ) -> JsonObject:
+    """What machines ask for together, and the most, for the state of a zone. `inPod`: this process, with its machines,
+    is in a pod, whose requests Kubernetes counts (its kubelet sets the variable in each).
+    """
     used = machine_sums(running)
     return {
         "memoryMib": [used.memory_mib, quota.memory_mib],
         "vcpus": [used.vcpus, quota.vcpus],
         "diskMib": [used.disk_mib, quota.disk_mib],
+        "inPod": "KUBERNETES_SERVICE_HOST" in env,
     }

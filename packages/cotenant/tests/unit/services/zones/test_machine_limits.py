@@ -15,11 +15,12 @@ from tests.unit.services.zones.test_runner import MemoryKeeper
 from cotenant.drivers.cgroup.layout import CgroupLayout, Hierarchy, LayoutKind
 from cotenant.model.errors import InvalidInput, Permanent
 from cotenant.services.keeper.keeper_arguments import KeeperArguments, check
+from cotenant.services.zones.cluster_status import node_entry
 from cotenant.services.zones.definition import ZoneDefinition
 from cotenant.services.zones.host import ZoneHost
 from cotenant.services.zones.opening import ZoneSupport
 from cotenant.services.zones.pods import PodImage, ZonePod
-from cotenant.services.zones.quota import ZoneQuota
+from cotenant.services.zones.quota import ZoneQuota, quota_shown
 from cotenant.services.zones.runner import ZoneRunner
 from cotenant.services.zones.state_file import read_state
 from cotenant.services.zones.vm_definition import VmDefinition
@@ -189,6 +190,43 @@ def test_a_control_zone_has_the_same_limits() -> None:
     assert (vm.cpu_milli, vm.disk_mib) == (500, 64)
     with pytest.raises(InvalidInput, match="diskMib"):
         definition_of_spec("box", {**spec, "vm": {"diskMib": 1 << 20}}, "ControlZone box")
+
+
+@pytest.mark.parametrize(
+    ("kept_back_mib", "in_pod", "expected"),
+    [
+        (
+            1024,
+            False,
+            ("True", "KeptBack", "machines of this node have 1024 MiB, and it keeps 1024 MiB back from pods"),
+        ),
+        (
+            1000,
+            False,
+            (
+                "False",
+                "PodsMayTakeIt",
+                "machines of this node have 1024 MiB, and it keeps 1000 MiB back from pods: raise systemReserved of "
+                "its kubelet by 24 MiB",
+            ),
+        ),
+        (0, True, None),  # the requests of the keeper's pod stand for it
+        (None, False, None),
+    ],
+)
+def test_a_node_says_whether_it_keeps_the_memory_of_machines_back_from_pods(
+    kept_back_mib: int | None, in_pod: bool, expected: tuple[str, str, str] | None
+) -> None:
+    pods = (ZonePod("web", PodImage("web.tar")),)
+    zones = [ZoneDefinition(name, vm=VmDefinition(), pods=pods) for name in ("one", "two")]
+    machines = quota_shown(zones, ZoneQuota(), {"KUBERNETES_SERVICE_HOST": "10.0.0.1"} if in_pod else {})
+    vm = {"kernel": "7.3", "accelerator": "tcg"}
+    state = {"zone": "one", "running": True, "state": "active", "setting": "weights", "rows": {}, "history": []}
+    kept_back_bytes = None if kept_back_mib is None else kept_back_mib << 20
+    entry = node_entry(1, {**state, "vm": vm, "machines": machines}, "", kept_back_bytes=kept_back_bytes)
+    found = {one["type"]: (one["status"], one["reason"], one["message"]) for one in entry["conditions"]}
+    assert found.get("MemoryKeptBack") == expected
+    assert found["Ready"][0] == "True"  # the zone runs all the same
 
 
 @pytest.mark.parametrize("option", ["max_zone_memory_mib", "max_zone_vcpus", "max_zone_disk_mib"])
