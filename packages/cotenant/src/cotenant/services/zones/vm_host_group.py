@@ -29,12 +29,15 @@ def host_group(layout: CgroupLayout, vm: VmDefinition, record: Path) -> Iterator
     procs: list[Path] = []
     try:
         if vm.group:
-            for tree in sorted({hierarchy.path for hierarchy in layout.by_controller.values()}):
+            versions = {hierarchy.path: hierarchy.version for hierarchy in layout.by_controller.values()}
+            for tree, version in sorted(versions.items()):
                 group = Path(tree) / vm.group
                 if not group.is_dir() and group.parent.is_dir():
                     group.mkdir()
                     made.append(group)
                     record.write_text("\n".join(map(str, made)))
+                    if version == 1:
+                        _inherit_cpus(group)
                 if group.is_dir():
                     procs.append(group / "cgroup.procs")
             if not procs:
@@ -44,6 +47,15 @@ def host_group(layout: CgroupLayout, vm: VmDefinition, record: Path) -> Iterator
         yield tuple(procs)
     finally:
         _remove(made, record)
+
+
+def _inherit_cpus(group: Path) -> None:
+    """A new group of v1's cpuset tree has no CPUs and no memory nodes, and nothing may join it: as those above it."""
+    for name in ("cpuset.cpus", "cpuset.mems"):
+        above, own = group.parent / name, group / name
+        with contextlib.suppress(FileNotFoundError):
+            if not own.read_text().strip() and (given := above.read_text().strip()):
+                own.write_text(given)
 
 
 def _limit_cpu(layout: CgroupLayout, vm: VmDefinition, made: list[Path]) -> None:

@@ -77,6 +77,30 @@ def test_the_limit_of_cpu_time_is_that_of_the_group_that_was_made(
     assert not group.exists()
 
 
+def test_a_new_group_of_v1s_cpuset_tree_has_the_cpus_of_the_one_above(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    layout, vm = limited(tmp_path, 1)
+    files = {"cpuset.cpus": "0-1\n", "cpuset.mems": "0\n"}
+    for name, value in files.items():
+        (tmp_path / "a" / name).write_text(value)
+    make = Path.mkdir
+
+    def make_with_files(path: Path, *arguments: Any, **options: Any) -> None:  # as the kernel does
+        make(path, *arguments, **options)
+        for name in files:
+            (path / name).write_text("\n")
+
+    monkeypatch.setattr(Path, "mkdir", make_with_files)
+    with host_group(layout, vm, tmp_path / "box.groups"):
+        assert {name: (tmp_path / "a/box" / name).read_text() for name in files} == {
+            "cpuset.cpus": "0-1",
+            "cpuset.mems": "0",
+        }
+        for path in (tmp_path / "a/box").iterdir():
+            path.unlink()
+
+
 def test_no_limit_is_written_to_a_group_of_somebody_else(tmp_path: Path) -> None:
     layout, vm = limited(tmp_path)
     (tmp_path / "a/box").mkdir()
