@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,10 @@ from tests.unit.services.zones.test_runner import MemoryKeeper
 
 from cotenant.drivers.cgroup.layout import CgroupLayout, Hierarchy, LayoutKind
 from cotenant.model.errors import InvalidInput, Permanent
+from cotenant.model.zones.setting import Backend
+from cotenant.model.zones.state import ZoneChange
 from cotenant.services.keeper.keeper_arguments import KeeperArguments, check
+from cotenant.services.zones.backends import WeightsBackend
 from cotenant.services.zones.cluster_status import node_entry
 from cotenant.services.zones.definition import ZoneDefinition
 from cotenant.services.zones.host import ZoneHost
@@ -131,12 +134,17 @@ def test_a_group_that_takes_no_limit_is_removed_again(tmp_path: Path, monkeypatc
 
 
 @asynccontextmanager
-async def machine_in_memory(definition: ZoneDefinition, *rest: Any) -> AsyncIterator[ZoneRunner]:
-    from cotenant.model.zones.setting import Backend
-    from cotenant.services.zones.backends import WeightsBackend
-
+async def machine_in_memory(
+    definition: ZoneDefinition,
+    host: ZoneSupport,
+    folder: Path,
+    source: str,
+    agent: str | None,
+    changed: Callable[[ZoneChange], None],
+    log: Callable[[str], None],
+) -> AsyncIterator[ZoneRunner]:
     backends = {Backend.WEIGHTS: WeightsBackend(MemoryKeeper())}
-    yield ZoneRunner(definition.machine(root=False), backends, dict, lambda change: None)
+    yield ZoneRunner(definition.machine(root=False), backends, dict, changed)
 
 
 ONE = "zone: one\nvm: {memory_mib: 512, cpus: 2, disk_mib: 100}\npods: [{name: web, image: {archive: web.tar}}]"
