@@ -20,7 +20,7 @@ percentage only for clients that start from then on.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from cotenant.model.cluster.qos import PriorityClass, QoSClass
@@ -72,6 +72,7 @@ class CotenantRule:
     alone: bool = False
     reads_signals: bool = True
     leave_s: float = 0.0
+    observed_every_s: int = 10
     _memories: dict[int, GuardMemory] = field(default_factory=dict)
     _history: PeakHistory = field(init=False)
     _pool: LearntPool = field(init=False)
@@ -95,9 +96,19 @@ class CotenantRule:
         amount = peak_amount("gpu-core", self._history, self._pool, pods, capacity, 0, self.peak)
         self._lent = amount.value // WHOLE_MILLI
 
-    def observed(self, now_s: float, cards: Sequence[Card]) -> Sequence[OfflineJob]:
+    def observed(
+        self, now_s: float, cards: Sequence[Card], signals: Mapping[int, ServerSignal]
+    ) -> Sequence[OfflineJob]:
         """Nobody leaves but for a replica."""
         return ()
+
+    def share_pct(self, job: OfflineJob) -> int:
+        """Its memory."""
+        return job.memory_pct
+
+    def limit_milli(self, job: OfflineJob) -> int:
+        """None of its own."""
+        return WHOLE_MILLI
 
     def replica_card(self, cards: Sequence[Card]) -> int:
         """The allocation's card; where there is none, with the youngest jobs' shares counted as free."""
