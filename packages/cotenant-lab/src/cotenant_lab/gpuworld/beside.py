@@ -40,6 +40,7 @@ _MEMORY_BYTES = 80 << 30
 _BUSY_PCT = 95  # of the time in which a replica's kernels run
 _EARLIER_S = 1e7  # the agent has run for longer than the day
 _WARM_S = 1200
+_LATENCIES = 2  # of a request: its first token, and its time per token. A request misses where either is late
 
 
 @dataclass(slots=True)
@@ -195,9 +196,9 @@ def _server(card: Card, signal: ServerSignal | None) -> PodUse:
     pod = NodePod(name, "lab", name, name, QoSClass.LS, objective_p99_us=PPM, workload="server", annotations=written)
     if signal is None or card.replica is ReplicaPhase.STARTING:
         return PodUse(pod, GroupUse(name))
-    return PodUse(
-        pod, GroupUse(name), health=ServiceHealth(signal.window_us, signal.requests, signal.p99_ppm, signal.over, 0)
-    )
+    requests = -(-signal.requests // _LATENCIES)
+    health = ServiceHealth(signal.window_us, requests, signal.p99_ppm, min(requests, signal.over), 0)
+    return PodUse(pod, GroupUse(name), health=health)
 
 
 def _borrower(card: Card, job: OfflineJob, share_pct: int) -> PodUse:

@@ -121,7 +121,7 @@ def settings_of(config: GpuWorldConfig, policy: str) -> dict[str, Rule]:
             parts = {f"at most {milli // 10} %": milli for milli in (300, 400, 500)}
             return _ours(config, {"": 0.0}, {_SOON: _GUARDS[_SOON]}, need, parts)
         case _ if policy == BESIDE:
-            return {f"{spent} % of the budget": partial(_beside, config, spent) for spent in (60, 80, 100)}
+            return {f"{spent} % of the budget": partial(_beside, config, spent) for spent in (80, 95)}
         case "cotenant-at-risk":
             return _ours(config, {"risk 30 %": 0.3, "risk 80 %": 0.8}, {"guard": GuardConfig()})
         case "dedicated-lent":
@@ -145,7 +145,8 @@ def _beside(config: GpuWorldConfig, spent_percent: int) -> SharingRule:
         measured_every_s=20,
         beside_percent=50,
         spent_percent=spent_percent,
-        spent_s=1800,
+        spent_s=config.day_s,
+        patience_s=900,
         guard=_GUARDS[_SOON],
     )
     need = CardNeed(config.server_sm_pct, config.server_bandwidth_pct)

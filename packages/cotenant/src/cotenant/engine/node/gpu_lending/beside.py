@@ -30,7 +30,7 @@ from cotenant.model.machine.node_state import PPM, GroupUse, HostUse, NodeState,
 from cotenant.policy.nodeqos.guard.policy import GuardMemory, judge
 
 _PERCENT = 100
-_REQUESTS = 1000.0  # that a service is taken to have answered well before any was seen
+_REQUESTS = 5000.0  # that a service is taken to have answered well before any was seen
 _RESUMES = 10  # percent of the budget below which it has to fall again
 _SETTLES_US = 5 * SECOND_US  # in which a suspension is seen in the group
 

@@ -23,9 +23,9 @@ class GpuLendingSettings:
     busy_s: int = 5  # for which multiprocessors may be short before a borrower leaves; memory may not
     pause_s: int = 600  # without an offer after a holder missed its objective beside a borrower
     beside_percent: int = 0  # of multiprocessors, beside holders that say how they serve; 0: what their kernels leave
-    spent_percent: int = 60  # of their error budget, from which on nobody runs beside them
-    spent_s: int = 21_600  # half-life of requests and misses in that
-    patience_s: int = 300  # for which a borrower is suspended before it leaves
+    spent_percent: int = 95  # of their error budget, from which on nobody runs beside them
+    spent_s: int = 86_400  # half-life of requests and misses in that
+    patience_s: int = 3600  # for which a borrower is suspended before it leaves
     guard: GuardConfig = field(default_factory=GuardConfig)  # of the part beside them
 
     def __post_init__(self) -> None:
