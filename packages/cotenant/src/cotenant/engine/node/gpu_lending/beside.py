@@ -85,7 +85,11 @@ def judge_beside(
     settings: GpuLendingSettings,
     memory: BesideMemory,
 ) -> tuple[Mapping[str, BesideVerdict], BesideMemory]:
-    """By card, of those whose holders all say how they serve. `known_us`: since when each pod is known."""
+    """By card, of those whose holders all say how they serve; none while that is off. `known_us`: since when each pod
+    is known.
+    """
+    if not settings.beside_percent:
+        return {}, BesideMemory()
     entries = {entry.pod.uid: entry for entry in state.pods}
     serving = {card.gpu.uuid: servers for card in cards if (servers := _servers(card, entries))}
     budgets = _budgets(serving.values(), state.interval_us, settings, memory.budgets)

@@ -61,10 +61,8 @@ def decide(
     now = state.at_us
     known = {entry.pod.uid: memory.known_us.get(entry.pod.uid, now) for entry in state.pods}
     cards = held_cards(state, known, settings.starting_s * SECOND_US)
-    beside, beside_memory = {}, BesideMemory()
-    if settings.beside_percent:
-        beside, beside_memory = judge_beside(state, cards, known, settings, memory.beside)
-        cards = tuple(held_by(card, beside.get(card.gpu.uuid), settings) for card in cards)
+    beside, beside_memory = judge_beside(state, cards, known, settings, memory.beside)
+    cards = tuple(held_by(card, beside.get(card.gpu.uuid), settings) for card in cards)
     health = {entry.pod.uid: entry.health for entry in state.pods}
     here = {card.gpu.uuid for card in cards}
     missed = {uuid: at for uuid, at in memory.missed_us.items() if uuid in here and uuid not in beside}
