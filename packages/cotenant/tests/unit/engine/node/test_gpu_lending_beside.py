@@ -8,10 +8,14 @@ from dataclasses import replace
 import pytest
 from tests.unit.engine.node.test_gpu_lending import GIB, SECOND, SERVER, card, given, use
 
+from cotenant.engine.node.agent import Agent
 from cotenant.engine.node.gpu_lending.policy import GpuLendingMemory, decide, reads
 from cotenant.engine.node.gpu_lending.settings import GpuLendingSettings
+from cotenant.engine.node.instructions import Instructions
+from cotenant.engine.node.policies import PolicySettings
+from cotenant.engine.node.settings import AgentSettings
 from cotenant.model.errors import InvalidInput
-from cotenant.model.machine.counters import GpuCounters
+from cotenant.model.machine.counters import GpuCounters, GroupCounters, HostCounters, NodeSample
 from cotenant.model.machine.knob import Knob, KnobTarget
 from cotenant.model.machine.node_pod import NodePod, NodePodPhase
 from cotenant.model.machine.node_state import GroupUse, HostUse, NodeState, PodUse, ServiceHealth
@@ -159,6 +163,29 @@ def test_memory_that_the_server_wants_back_still_makes_borrowers_leave_at_once()
     verdict = node.tick([LLM, TRAIN], card(use("server", 80, 97), use("train", 20, 40)))
     assert [one.key for one in verdict.evictions] == ["ml/train"]
     assert "need 80 % of its memory" in verdict.evictions[0].reason.text
+
+
+def test_the_agent_asks_its_keeper_to_suspend_a_borrower() -> None:
+    """From samples and reported latencies to instructions, as its process drives it."""
+    agent = Agent(AgentSettings(policies=PolicySettings(gpu_lending=SETTINGS), roots=("pods",)), "node-1")
+    agent.pods_seen([LLM, TRAIN], 0)
+    target = KnobTarget("pods/train", Knob.CGROUP_FREEZE)
+
+    def ticks(begin_s: int, seconds: int, health: ServiceHealth) -> list[Instructions]:
+        found = []
+        for at_s in range(begin_s, begin_s + seconds):
+            agent.health_reported("server", health, at_s * SECOND)
+            groups = (GroupCounters("pods/server"), GroupCounters("pods/train"))
+            gpus = (busy(("train", 30, 40)),)
+            counters = HostCounters(8, 0, 64 * GIB, 32 * GIB)
+            sample = NodeSample(at_s * SECOND, float(at_s), counters, groups, gpus=gpus)
+            found.append(agent.sampled(sample, dict.fromkeys(agent.knobs_to_read(), "0")))
+        return found
+
+    assert not any(one.hold for one in ticks(1, 60, CALM))
+    held = [knob for one in ticks(61, 4, MISSED) for knob in one.hold if knob.target == target]
+    assert [knob.value for knob in held[:1]] == ["1"]
+    assert "is suspended: it borrowed 30 % of GPU 0" in held[0].reason.text
 
 
 @pytest.mark.parametrize(
