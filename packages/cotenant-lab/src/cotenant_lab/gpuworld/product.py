@@ -13,9 +13,8 @@
 - Headroom (`beside_milli`): beside a replica jobs never have more than this, whatever the guard allows.
   A share of `gpu-core` that MPS holds is such a limit, though on a card of the job's own as well.
 
-Limits: on nodes the product's guard moves CPU; no policy moves a GPU's share there yet, so what is measured here is the
-rule on a knob that is held by hand today (`cotenant node hold`). Running jobs follow a ceiling at once; MPS takes a new
-percentage only for clients that start from then on.
+Limits: the ceiling is one that running jobs follow at once; MPS takes a new percentage only for clients that start from
+then on, so no node does this. What nodes do is in `beside.py`.
 """
 
 from __future__ import annotations
