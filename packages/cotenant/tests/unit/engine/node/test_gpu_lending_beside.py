@@ -22,7 +22,7 @@ from cotenant.model.machine.node_state import GroupUse, HostUse, NodeState, PodU
 from cotenant.model.machine.verdict import PolicyVerdict
 from cotenant.model.resources import LENT_GPU
 
-SETTINGS = GpuLendingSettings(beside_percent=50, headroom_percent=0, patience_s=100)
+SETTINGS = GpuLendingSettings(beside_percent=50, headroom_percent=0, measured_every_s=10, patience_s=100)
 LLM = replace(SERVER, objective_p99_us=1_000_000, workload="Deployment ml/llm")
 TRAIN, OTHER = given("train", {LENT_GPU: 30}), given("other", {LENT_GPU: 20})
 CALM = ServiceHealth(5 * SECOND, 100, 300_000, 0, 0)
@@ -72,21 +72,23 @@ def suspended(verdict: PolicyVerdict) -> list[str]:
     return [knob.target.group for knob in verdict.knobs]
 
 
+@pytest.mark.slow
 def test_what_a_busy_server_leaves_is_lent_where_it_says_how_it_serves() -> None:
     node = Node()
-    node.tick([LLM], busy(), seconds=3000)
+    node.tick([LLM], busy(), seconds=500)
     assert node.lent() == 50, "by memory: it keeps kernels on its card at any load"
     off = Node(replace(SETTINGS, beside_percent=0))
-    off.tick([LLM], busy(), seconds=3000)
+    off.tick([LLM], busy(), seconds=500)
     assert off.lent() == 0
     other = Node()
-    other.tick([SERVER], busy(), seconds=3000)
+    other.tick([SERVER], busy(), seconds=500)
     assert other.lent() == 0, "without an objective its kernels are all that is known of it"
 
 
+@pytest.mark.slow
 def test_a_borrower_has_its_part_while_the_server_is_calm_and_no_other_is_offered_one() -> None:
     node = Node()
-    assert not node.tick([LLM, TRAIN], busy(("train", 30, 40)), seconds=3000).knobs
+    assert not node.tick([LLM, TRAIN], busy(("train", 30, 40)), seconds=500).knobs
     assert node.lent() == 30, "what is taken: two would have all of its multiprocessors"
     assert node.asked == (KnobTarget("pods/train", Knob.CGROUP_FREEZE),)
 
@@ -107,10 +109,11 @@ def test_who_does_not_fit_into_the_part_is_suspended_the_youngest_first_and_runs
     assert not node.tick(gone, busy()).knobs, "who leaves runs, for its checkpoint, and the next has its part"
 
 
+@pytest.mark.slow
 def test_who_is_suspended_for_long_leaves_and_nobody_is_offered_its_place() -> None:
     node = Node(replace(SETTINGS, guard=replace(SETTINGS.guard, cool_down_us=3_000 * SECOND)))
     pods = [LLM, TRAIN]
-    node.tick(pods, busy(("train", 30, 40)), seconds=600)
+    node.tick(pods, busy(("train", 30, 40)), seconds=100)
     node.tick(pods, busy(("train", 30, 40)), MISSED, seconds=12)
     assert suspended(node.tick(pods, busy(("train", 30, 0)))) == ["pods/train"]
     verdict = node.until_leaving(pods, busy(("train", 30, 0)))
@@ -131,11 +134,12 @@ def test_where_nobody_can_be_suspended_the_youngest_leaves(why: str) -> None:
     assert why == "supported" or node.at_s > 65, "it had time to be suspended"
 
 
+@pytest.mark.slow
 def test_from_a_part_of_the_error_budget_on_nobody_runs_beside_the_server() -> None:
-    node = Node(replace(SETTINGS, spent_percent=50, spent_s=600))
+    node = Node(replace(SETTINGS, spent_percent=50, spent_s=300))
     pods = [LLM, TRAIN]
-    node.tick(pods, busy(("train", 30, 40)), seconds=600)
-    some = replace(CALM, over_objective=2)  # now and then: no guard stops that
+    node.tick(pods, busy(("train", 30, 40)), seconds=100)
+    some = replace(CALM, over_objective=3)  # now and then: no guard stops that
     for _ in range(200):
         verdict = node.tick(pods, busy(("train", 30, 40)), some, seconds=2)
         if verdict.knobs:
@@ -146,7 +150,7 @@ def test_from_a_part_of_the_error_budget_on_nobody_runs_beside_the_server() -> N
     assert suspended(node.tick(pods, busy(("train", 30, 40)), seconds=30)) == ["pods/train"]
     fresh = replace(node.settings, patience_s=9000)
     node.settings = fresh
-    assert not node.tick(pods, busy(("train", 30, 40)), seconds=900).knobs, "and again, as it is forgotten"
+    assert not node.tick(pods, busy(("train", 30, 40)), seconds=200).knobs, "and again, as it is forgotten"
 
 
 def test_silence_of_a_server_that_had_time_to_start_is_no_calm() -> None:
