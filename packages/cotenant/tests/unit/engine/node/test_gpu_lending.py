@@ -17,6 +17,7 @@ from cotenant.engine.node.settings import AgentSettings
 from cotenant.model.cluster.labels import Labels
 from cotenant.model.cluster.seal import SealStanding
 from cotenant.model.devices.allocation import DEVICE_ALLOCATED
+from cotenant.model.devices.card_need import GPU_NEED
 from cotenant.model.errors import InvalidInput
 from cotenant.model.machine.counters import GpuCounters, GpuPodUse, HostCounters, NodeSample
 from cotenant.model.machine.node_decision import EvictPod
@@ -116,6 +117,20 @@ def test_jitter_of_the_holders_use_is_kept_in_reserve() -> None:
     for minute in range(120):
         machine.tick([SERVER], card(use("server", 30, 20 + 40 * (minute % 7 == 0))), after_s=60)
     assert machine.lent() <= 40  # multiprocessors: 60 % now and then, though 20 in the mean
+
+
+def test_memory_into_which_a_cache_may_grow_is_not_lent() -> None:
+    machine = Machine()
+    part = {GPU_CORE: 50, GPU_MEMORY_RATIO: 40}
+    grows = given("grows", part)
+    grows = replace(
+        grows,
+        annotations=Labels.of(
+            {DEVICE_ALLOCATED: grows.annotations.get(DEVICE_ALLOCATED) or "", GPU_NEED: '{"cacheGrowth": 20}'}
+        ),
+    )
+    machine.warm([grows], card(use("grows", 30, 20)))
+    assert machine.lent() == 20  # 100 less 30 of memory less 40 to which it may grow (50 and 20) less 10 headroom
 
 
 def test_a_card_whose_driver_does_not_tell_processes_apart_is_not_lent() -> None:

@@ -10,9 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 from cotenant.model.cluster.seal import SealStanding
 from cotenant.model.devices.allocation import DEVICE_ALLOCATED, DeviceAllocation, parse_allocations
+from cotenant.model.devices.card_need import GPU_NEED, parse_card_need
 from cotenant.model.devices.device import DeviceType
 from cotenant.model.errors import InvalidInput
 from cotenant.model.machine.counters import GpuCounters, GpuPodUse
@@ -34,6 +36,7 @@ class CardHolder:
     given: int
     memory: int | None
     sm: int | None
+    growth: int = 0  # memory beyond what it was given, into which its KV cache may grow, as it says itself
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +54,15 @@ class CardBorrower:
 
 @dataclass(frozen=True, slots=True)
 class HeldCard:
-    """One card. `why`: why nothing of it can be lent; empty where it can."""
+    """One card. `why`: why nothing of it can be lent; empty where it can. `most`: what may be lent of it
+    beside holders that say how they serve, whose kernels count no more; None: what their kernels leave.
+    """
 
     gpu: GpuCounters
     holders: tuple[CardHolder, ...]
     borrowers: tuple[CardBorrower, ...]
     why: str = ""
+    most: int | None = None
 
     @property
     def memory(self) -> int:
@@ -64,8 +70,19 @@ class HeldCard:
         return sum(holder.given if holder.memory is None else holder.memory for holder in self.holders)
 
     @property
+    def growth(self) -> int:
+        """Memory beyond what they have now, into which the holders may grow."""
+        return sum(
+            max(0, min(WHOLE, holder.given + holder.growth) - holder.memory)
+            for holder in self.holders
+            if holder.growth and holder.memory is not None
+        )
+
+    @property
     def sm(self) -> int:
         """The same of its multiprocessors."""
+        if self.most is not None:
+            return 0
         return sum(holder.given if holder.sm is None else holder.sm for holder in self.holders)
 
     @property
@@ -111,7 +128,8 @@ def _held(
         use = users.pop(pod.uid, None)
         starts = use is None and now_us - known_us.get(pod.uid, now_us) < starting_us
         given = _share(part) * WHOLE // _PERCENT
-        holders.append(CardHolder(pod.uid, pod.key, given, *((None, None) if starts else _used(gpu, use))))
+        taken = (None, None) if starts else _used(gpu, use)
+        holders.append(CardHolder(pod.uid, pod.key, given, *taken, _growth(pod)))
     for uid, use in users.items():
         if uid not in borrowing:
             name = f"pod {uid}" if uid else "a program outside pods"
@@ -124,10 +142,23 @@ def _given(pod: NodePod) -> tuple[DeviceAllocation, ...]:
     written = pod.annotations.get(DEVICE_ALLOCATED)
     if not written or pod.holdings is SealStanding.REFUSED or pod.phase is NodePodPhase.OVER:
         return ()
+    return _gpu_parts(written)
+
+
+@lru_cache(maxsize=1024)
+def _gpu_parts(written: str) -> tuple[DeviceAllocation, ...]:
+    """Of an annotation that stays as it is for a pod's life, and is read at every tick."""
     try:
         return tuple(part for part in parse_allocations(written) if part.type is DeviceType.GPU)
     except InvalidInput:
         return ()
+
+
+def _growth(pod: NodePod) -> int:
+    try:
+        return parse_card_need(pod.annotations.get(GPU_NEED) or "{}").growth * WHOLE // _PERCENT
+    except InvalidInput:
+        return 0  # the scheduler names it on the pod, which waits
 
 
 def _share(part: DeviceAllocation) -> int:

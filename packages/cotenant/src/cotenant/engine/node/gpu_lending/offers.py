@@ -95,7 +95,7 @@ def _seen(card: HeldCard, before: LearntCard | None, peak: PeakSettings) -> Lear
     offered = before.offer.percent * WHOLE // _PERCENT
     broken = (
         before.broken[0] or (bool(offered) and card.memory + offered > WHOLE),
-        before.broken[1] or (bool(offered) and card.sm + offered > WHOLE),
+        before.broken[1] or (bool(offered) and card.most is None and card.sm + offered > WHOLE),
     )
     return replace(before, given={holder.uid: holder.given for holder in card.holders}, peaks=peaks, broken=broken)
 
@@ -143,6 +143,8 @@ def _measured(
 def _lowered(known: LearntCard, card: HeldCard, is_paused: bool) -> LearntCard:
     """Between two measurements an offer only falls: where a holder came, or needs more than is left."""
     left = 0 if is_paused or card.why else max(0, WHOLE - max(card.memory, card.sm)) * _PERCENT // WHOLE
+    if card.most is not None:
+        left = min(left, card.most * _PERCENT // WHOLE)
     if known.offer.percent <= left:
         return known
     why = "until the next measurement, by present use"
@@ -159,9 +161,12 @@ def _offer(
         peak_amount(name, known.histories[part], learnt.pools[part], _uses(known, part), WHOLE, 0, _peak(settings))
         for part, name in enumerate(_PARTS)
     ]
+    amounts[0] = amounts[0].then("room into which KV caches may grow", max(0, amounts[0].value - card.growth))
     least = min(amounts, key=lambda amount: amount.value)
     headroom = settings.headroom_percent * WHOLE // _PERCENT
     amount = least.then("headroom", max(0, least.value - headroom))
+    if card.most is not None:
+        amount = amount.then("most beside its holders", min(amount.value, card.most))
     amount = amount.then("a step more than before", min(amount.value, _grown(known, settings)))
     whole = amount.value - amount.value % (settings.step_percent * WHOLE // _PERCENT)
     return CardOffer(whole * _PERCENT // WHOLE, _terms(amount.then("whole steps", whole), least.resource))
