@@ -308,16 +308,5 @@ class GpuReader:
             return None
 
 
-def working_reader(library: Any = None) -> GpuReader:
-    """A reader whose first reading succeeded. Raises as `read`, without retrying."""
-    reader = GpuReader(library)
-    try:
-        reader.read()
-    except BaseException:
-        reader.close()
-        raise
-    return reader
-
-
 def _text(value: str | bytes) -> str:
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
