@@ -16,8 +16,8 @@ and one of them counts. What a server does not measure has no line, so an object
 
 Source: vllm-project/vllm, vllm/v1/metrics/loggers.py and vllm/engine/metrics.py; sgl-project/sglang,
 srt/metrics/collector.py; huggingface/text-generation-inference, router/src/server.rs; triton-inference-server/server,
-docs/user_guide/metrics.md, and vllm_backend, src/utils/metrics.py; ggml-org/llama.cpp, tools/server; OpenTelemetry GenAI conventions, "Model server metrics",
-by the names that Prometheus' exporters make of them.
+docs/user_guide/metrics.md, and vllm_backend, src/utils/metrics.py; ggml-org/llama.cpp, tools/server; OpenTelemetry
+GenAI conventions, "Model server metrics", by the names that Prometheus' exporters make of them.
 """
 
 from __future__ import annotations

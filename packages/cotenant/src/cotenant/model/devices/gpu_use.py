@@ -39,7 +39,8 @@ class GpuUse:
     uuid: str = ""
     name: str = ""
     bus: str = ""  # PCI address, as the kernel writes it
-    instance: str = ""  # of MIG; empty: the whole GPU
+    instance: str = ""  # of MIG, PROFILE#NUMBER; empty: the whole GPU
+    instance_uuid: str = ""  # by which a device plugin names it, where the source knows
     busy_permille: int | None = None  # time in which any kernel ran
     sm_active_permille: int | None = None  # multiprocessors with a warp, averaged over all
     tensor_active_permille: int | None = None
@@ -76,5 +77,5 @@ class IdleGpus:
 
 def whole_or_instances(uses: Sequence[GpuUse]) -> list[GpuUse]:
     """What can be held: the instances of a GPU that is divided, else the GPU."""
-    divided = {use.index for use in uses if use.instance}
-    return [use for use in uses if use.instance or use.index not in divided]
+    divided = {(use.source, use.index) for use in uses if use.instance}
+    return [use for use in uses if use.instance or (use.source, use.index) not in divided]
