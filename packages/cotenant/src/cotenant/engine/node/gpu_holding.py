@@ -11,10 +11,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from cotenant.model.devices.gpu_use import GpuHolder, GpuUse, IdleGpus, whole_or_instances
+from cotenant.model.devices.gpu_use import GpuHolder, GpuUse, IdleGpus, device_names, whole_or_instances
 
 IDLE_BELOW_PERMILLE = 10
-_COMPUTE_INSTANCES = 8  # of a GPU instance, at most
 
 
 def attributed(
@@ -32,18 +31,6 @@ def attributed(
         running = [pod_of_pid[process.pid] for process in use.processes if process.pid in pod_of_pid]
         found.append(replace(use, holders=_different((*use.holders, *listed, *running))))
     return found
-
-
-def device_names(index: int, uuid: str, bus: str, instance: str = "", instance_uuid: str = "") -> tuple[str, ...]:
-    """What device plugins call a GPU: NVIDIA's by UUID or index, AMD's by PCI address; a MIG instance (`instance`: its
-    number) by its own UUID, of old drivers by that of the GPU and both numbers, and GKE's by index and number.
-    """
-    if instance:
-        old = tuple(f"MIG-{uuid}/{instance}/{compute}" for compute in range(_COMPUTE_INSTANCES)) if uuid else ()
-        names = (instance_uuid, f"nvidia{index}/gi{instance}", *old)
-    else:
-        names = (uuid, str(index), bus, f"nvidia{index}")
-    return tuple(name for name in names if name)
 
 
 def idle_gpus(uses: Sequence[GpuUse], below_permille: int = IDLE_BELOW_PERMILLE) -> IdleGpus:

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+_COMPUTE_INSTANCES = 8  # of a GPU instance, at most
+
 
 @dataclass(frozen=True, slots=True)
 class GpuProcess:
@@ -79,3 +81,15 @@ def whole_or_instances(uses: Sequence[GpuUse]) -> list[GpuUse]:
     """What can be held: the instances of a GPU that is divided, else the GPU."""
     divided = {(use.source, use.index) for use in uses if use.instance}
     return [use for use in uses if use.instance or (use.source, use.index) not in divided]
+
+
+def device_names(index: int, uuid: str, bus: str, instance: str = "", instance_uuid: str = "") -> tuple[str, ...]:
+    """What device plugins call a GPU: NVIDIA's by UUID or index, AMD's by PCI address; a MIG instance (`instance`: its
+    number) by its own UUID, of old drivers by that of the GPU and both numbers, and GKE's by index and number.
+    """
+    if instance:
+        old = tuple(f"MIG-{uuid}/{instance}/{compute}" for compute in range(_COMPUTE_INSTANCES)) if uuid else ()
+        names = (instance_uuid, f"nvidia{index}/gi{instance}", *old)
+    else:
+        names = (uuid, str(index), bus, f"nvidia{index}")
+    return tuple(name for name in names if name)
