@@ -56,7 +56,7 @@ def _use(index: int, card: Mapping[str, object], processes: tuple[GpuProcess, ..
         "rocm-smi",
         index,
         "" if uuid == "N/A" else uuid,
-        next((found for name in _NAMES if (found := _text(card, name))), ""),
+        next((text for name in _NAMES if (text := _text(card, name))), ""),
         short_address(bus) if ":" in bus else "",
         busy_permille=amount(_text(card, "GPU use (%)"), "%"),
         memory_active_permille=amount(_text(card, "GPU Memory Read/Write Activity (%)"), "%"),
