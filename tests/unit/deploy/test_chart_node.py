@@ -404,6 +404,18 @@ def test_knobs_of_cards_are_the_keepers_where_they_are_named() -> None:
 
 
 @helm_only
+def test_beside_gpus_the_keeper_asks_the_kubelet_who_was_given_which() -> None:
+    mount = {"name": "pod-resources", "mountPath": "/var/lib/kubelet/pod-resources", "readOnly": True}
+    values = "--set=node.gpu.runtimeClass=nvidia,node.kubeletFolder=/mnt/kubelet/"
+    assert mount in parts(values)["keeper"]["volumeMounts"]
+    assert mount not in parts(values)["agent"]["volumeMounts"]
+    (volume,) = (volume for volume in pod(*NAME, values)["volumes"] if volume["name"] == "pod-resources")
+    assert volume["hostPath"] == {"path": "/mnt/kubelet/pod-resources", "type": "Directory"}
+    for others in ("--set=node.gpu.runtimeClass=nvidia,node.kubeletFolder=", "--set=node.waits=true"):
+        assert "pod-resources" not in {volume["name"] for volume in pod(*NAME, others)["volumes"]}
+
+
+@helm_only
 def test_the_hook_reaches_the_daemon_that_holds_shares(tmp_path: Path) -> None:
     hook = "node.config.runtime_hook"
     values = f"--set=node.nri.enabled=true,{hook}.devices=true,{hook}.mps_pipe=/run/mps,node.gpu.runtimeClass=nvidia"

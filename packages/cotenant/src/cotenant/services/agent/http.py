@@ -40,6 +40,8 @@ from cotenant.drivers.http.pages import HealthPages
 from cotenant.drivers.resctrl.monitoring import CacheUse
 from cotenant.engine.node.agent import Agent
 from cotenant.engine.node.decision_log import GroupExplanation, HeldKnob, KnobDecision
+from cotenant.engine.node.idle_cards import NO_GPUS
+from cotenant.model.devices.gpu_use import IdleGpus
 from cotenant.model.errors import CotenantError, InvalidInput
 from cotenant.model.machine.counters import Gap, GpuCounters
 from cotenant.model.machine.knob import KnobLease
@@ -98,6 +100,7 @@ class StatePage(msgspec.Struct, frozen=True):
     kubelet: str = ""  # who gives CPUs on this node
     failing: tuple[str, ...] = ()  # policies that failed when they last ran, and how
     runtime_hook_state: str = ""  # the file in which the node's runtime hook says how it is, by the agent's settings
+    idle_gpus: IdleGpus = NO_GPUS  # of the GPUs that somebody holds those that nobody uses
     gpu_shares: str = ""  # what holds shares of the node's GPUs, or why nothing does; "" where nothing is to
     zone_pods: tuple[ZonePodPage, ...] = ()  # of zones in this node's virtual machines
     holdings: str = ""  # how far pods' holdings are believed, where that is not by the scheduler's seal

@@ -19,6 +19,7 @@ from cotenant.model.cluster.seal import SealStanding
 from cotenant.model.devices.allocation import DEVICE_ALLOCATED
 from cotenant.model.devices.card_need import GPU_NEED
 from cotenant.model.errors import InvalidInput
+from cotenant.model.kubelet.facts import KubeletFacts
 from cotenant.model.machine.counters import GpuCounters, GpuPodUse, HostCounters, NodeSample
 from cotenant.model.machine.node_decision import EvictPod
 from cotenant.model.machine.node_pod import NodePod, NodePodPhase
@@ -64,18 +65,22 @@ class Machine:
         *gpus: GpuCounters,
         after_s: int = 1,
         health: ServiceHealth | None = None,
+        kubelet: KubeletFacts | None = None,
     ) -> tuple[EvictPod, ...]:
         self.at_s += after_s
         uses = tuple(PodUse(pod, GroupUse(pod.group), health=health if pod is SERVER else None) for pod in pods)
-        state = NodeState(self.at_s * SECOND, SECOND, HostUse(8, 0, 64 * GIB, 0), uses, gpus=gpus)
+        host, facts = HostUse(8, 0, 64 * GIB, 0), kubelet or KubeletFacts()
+        state = NodeState(self.at_s * SECOND, SECOND, host, uses, gpus=gpus, kubelet=facts)
         verdict, self.memory = decide(state, self.settings, self.memory)
         self.text = "; ".join(reason.text for reason in verdict.reasons)
         self.terms = verdict.reasons[0].terms
         return verdict.evictions
 
-    def warm(self, pods: Sequence[NodePod], *gpus: GpuCounters, minutes: int = 60) -> None:
+    def warm(
+        self, pods: Sequence[NodePod], *gpus: GpuCounters, minutes: int = 60, kubelet: KubeletFacts | None = None
+    ) -> None:
         for _ in range(minutes):
-            assert not self.tick(pods, *gpus, after_s=60)
+            assert not self.tick(pods, *gpus, after_s=60, kubelet=kubelet)
 
     def lent(self, index: int = 0) -> int:
         return self.memory.percent()[f"GPU-{index}"]
@@ -110,6 +115,14 @@ def test_an_allocated_card_that_nobody_uses_is_lent_once_its_holder_had_time_to_
     assert machine.lent() == 0
     machine.warm([SERVER], card(), minutes=60)
     assert machine.lent() == 90
+
+
+def test_a_card_that_a_device_plugin_gave_is_its_pod_s_before_a_process_runs_on_it() -> None:
+    pod = NodePod("serve", "ml", "serve", "pods/serve")
+    kubelet = KubeletFacts(given_devices=(("GPU-0", "ml/serve"), ("GPU-1", "ml/other")))
+    machine = Machine()
+    machine.warm([pod], card(), card(index=1), minutes=4, kubelet=kubelet)
+    assert (machine.lent(0), machine.lent(1)) == (0, 30)
 
 
 def test_jitter_of_the_holders_use_is_kept_in_reserve() -> None:

@@ -21,6 +21,7 @@ from cotenant.model.machine.counters import GpuCounters, GpuPodUse
 from cotenant.model.machine.node_pod import NodePod, NodePodPhase
 from cotenant.model.machine.node_state import NodeState
 from cotenant.model.resources import GPU_CORE, GPU_MEMORY_RATIO, LENT_GPU
+from cotenant.policy.interference.attribution.cards import given_by_card
 
 WHOLE = 1000
 _PERCENT = 100
@@ -94,11 +95,15 @@ class HeldCard:
 def held_cards(state: NodeState, known_us: Mapping[str, int], starting_us: int) -> tuple[HeldCard, ...]:
     """Every healthy card. `known_us`: since when each pod is known."""
     grants = [(entry.pod, part) for entry in state.pods for part in _given(entry.pod)]
+    pods = {entry.pod.uid: entry.pod for entry in state.pods}
+    by_card = given_by_card(state)
     found = []
     for gpu in state.gpus:
         if gpu.healthy and gpu.memory_total_bytes > 0:
             own = [(pod, part) for pod, part in grants if part.minor == gpu.index and part.id in ("", gpu.uuid)]
-            found.append(_held(gpu, own, state.at_us, known_us, starting_us))
+            told = {pod.uid for pod, _ in own}
+            whole = [pods[uid] for uid in sorted(by_card[gpu.uuid] - told)]  # by a device plugin, which says no share
+            found.append(_held(gpu, own, whole, state.at_us, known_us, starting_us))
     return tuple(found)
 
 
@@ -110,6 +115,7 @@ def borrows(pod: NodePod) -> bool:
 def _held(
     gpu: GpuCounters,
     grants: list[tuple[NodePod, DeviceAllocation]],
+    whole: list[NodePod],
     now_us: int,
     known_us: Mapping[str, int],
     starting_us: int,
@@ -122,12 +128,10 @@ def _held(
     )
     borrowing = {borrower.pod.uid for borrower in borrowers}
     holders = []
-    for pod, part in grants:
-        if pod.uid in borrowing:
-            continue
+    given_to = [(pod, _share(part) * WHOLE // _PERCENT) for pod, part in grants if pod.uid not in borrowing]
+    for pod, given in (*given_to, *((pod, WHOLE) for pod in whole)):
         use = users.pop(pod.uid, None)
         starts = use is None and now_us - known_us.get(pod.uid, now_us) < starting_us
-        given = _share(part) * WHOLE // _PERCENT
         taken = (None, None) if starts else _used(gpu, use)
         holders.append(CardHolder(pod.uid, pod.key, given, *taken, _growth(pod)))
     for uid, use in users.items():
