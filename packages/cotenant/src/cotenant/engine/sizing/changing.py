@@ -7,7 +7,7 @@ belongs to somebody else: the change ends and says so, and nothing is taken back
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Set
+from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import replace
 
 from cotenant.engine.sizing.scene import ResizePod, SizingScene, SizingStep
@@ -254,3 +254,18 @@ def spread(scene: SizingScene, left: Set[str] = frozenset()) -> tuple[ResizePod,
         if len(pod.containers) == 1 and pod.containers[0].size in made and not pod.pending:
             return (_resize(scene, pod, applied.after),)
     return ()
+
+
+def late_anew(scene: SizingScene, since_s: Mapping[str, float], now_s: float) -> tuple[ResizePod, ...]:
+    """Pods that were made anew get back what they had where their kubelet has kept the proven size waiting for longer
+    than the patience: what a pod asks for counts on its node. `since_s`: since when one waits, by UID.
+    """
+    applied, patience_s = scene.sizing.status.applied, scene.sizing.patience_s
+    found = []
+    for uid, pod in scene.pods.items():
+        if applied is None or len(pod.containers) != 1 or now_s - since_s.get(uid, now_s) <= patience_s:
+            continue
+        size, there = pod.containers[0].size, pod.containers[0].allocated
+        if size == applied.after and there is not None and there != size:
+            found.append(_resize(scene, pod, there, undoes=True))
+    return tuple(found)
