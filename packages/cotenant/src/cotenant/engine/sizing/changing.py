@@ -45,7 +45,7 @@ def go_on(scene: SizingScene, now_s: float, stamp: Stamp, resized: str = "") -> 
         change = replace(change, broke_objective=bool(scene.objective_burns))
         return SizingStep(_begin_undo(status, change, SizingOutcome.UNDONE, why, now_s))
     if change.phase in (SizingPhase.FIRST, SizingPhase.REST):
-        return _resizing(scene, status, change, now_s)
+        return _resizing(scene, status, change, now_s, stamp)
     return _proving(scene, status, change, now_s, stamp)
 
 
@@ -104,13 +104,16 @@ def _same_requests(allocated: ContainerSize, size: ContainerSize) -> bool:
     return (allocated.cpu_request_m, allocated.memory_request_bytes) == (size.cpu_request_m, size.memory_request_bytes)
 
 
-def _resizing(scene: SizingScene, status: SizingStatus, change: SizeChange, now_s: float) -> SizingStep:
+def _resizing(scene: SizingScene, status: SizingStatus, change: SizeChange, now_s: float, stamp: Stamp) -> SizingStep:
     last = change.touched[-1]
     pod = scene.pods.get(last.uid)
     if pod is None:  # gone meanwhile: another one takes its place
         rest = change.touched[:-1]
         found = first_of(scene, change.before) if change.phase is SizingPhase.FIRST else None
         kept = (*rest, found) if found is not None else rest
+        if not kept and scene.pods and now_s - change.since_s > scene.sizing.patience_s:  # others, made anew
+            why = "no ready replica of the size that it begins with is left"
+            return SizingStep(ended(status, change, SizingOutcome.GIVEN_UP, why, stamp(now_s), now_s))
         if not kept:
             return SizingStep(replace(status, message="no ready replica is left: it waits for one"))
         if found is None and change.phase is SizingPhase.FIRST:
