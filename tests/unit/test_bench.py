@@ -33,6 +33,7 @@ APART = {
     "disk_neighbours",  # minutes
     "evidence",
     "federation",
+    "holiday",  # needs the traces
     "idle_plugin",  # a process of nri's
     "lending",
     "listing",  # memory

@@ -57,7 +57,7 @@ class Machine:
 
     def __init__(self, settings: GpuLendingSettings = SETTINGS) -> None:
         self.settings, self.memory, self.at_s = settings, GpuLendingMemory(), 0
-        self.text = ""
+        self.text, self.frozen = "", ""
 
     def tick(
         self,
@@ -71,6 +71,7 @@ class Machine:
         uses = tuple(PodUse(pod, GroupUse(pod.group), health=health if pod is SERVER else None) for pod in pods)
         host, facts = HostUse(8, 0, 64 * GIB, 0), kubelet or KubeletFacts()
         state = NodeState(self.at_s * SECOND, SECOND, host, uses, gpus=gpus, kubelet=facts)
+        state = replace(state, lending_frozen=self.frozen)
         verdict, self.memory = decide(state, self.settings, self.memory)
         self.text = "; ".join(reason.text for reason in verdict.reasons)
         self.terms = verdict.reasons[0].terms
@@ -107,6 +108,24 @@ def test_an_offer_grows_by_one_step_a_measurement() -> None:
     assert machine.lent() == 30
     machine.warm([], card(), minutes=20)
     assert machine.lent() == 90  # a card that nobody holds, less the headroom
+
+
+def test_frozen_no_offer_rises_and_it_falls_as_before() -> None:
+    machine = Machine()
+    machine.warm([SERVER], card(use("server", 30, 20)), minutes=10)
+    machine.frozen = "frozen by ada: outage"
+    machine.warm([SERVER], card(use("server", 30, 20)))
+    assert machine.lent() == 0
+    assert machine.frozen in {term.name for term in machine.terms}
+    machine.frozen = ""
+    machine.warm([SERVER], card(use("server", 30, 20)))
+    assert machine.lent() == 60
+    machine.frozen = "frozen by ada: outage"
+    machine.warm([SERVER], card(use("server", 50, 20)), minutes=2)
+    fell = machine.lent()
+    assert 0 < fell <= 40
+    machine.warm([SERVER], card(use("server", 30, 20)))
+    assert machine.lent() <= fell
 
 
 def test_an_allocated_card_that_nobody_uses_is_lent_once_its_holder_had_time_to_start() -> None:

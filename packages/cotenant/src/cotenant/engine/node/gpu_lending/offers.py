@@ -72,16 +72,21 @@ def nothing_learnt(settings: GpuLendingSettings, now_us: int) -> LearntCards:
 
 
 def learn(
-    learnt: LearntCards, cards: Sequence[HeldCard], paused: frozenset[str], settings: GpuLendingSettings, now_us: int
+    learnt: LearntCards,
+    cards: Sequence[HeldCard],
+    paused: frozenset[str],
+    settings: GpuLendingSettings,
+    now_us: int,
+    frozen: str = "",
 ) -> LearntCards:
-    """One tick. `paused`: cards of which nothing is offered now."""
+    """One tick. `paused`: cards of which nothing is offered now. `frozen`: why no offer may rise; "" = it may."""
     peak = _peak(settings)
     found = {card.gpu.uuid: _seen(card, learnt.cards.get(card.gpu.uuid), peak) for card in cards}
     learnt = replace(learnt, cards=found)
     if now_us - learnt.hour_us >= HOUR_US:
         learnt = _of_an_hour(learnt, peak, now_us)
     if now_us - learnt.measured_us >= settings.measured_every_s * SECOND_US:
-        return _measured(learnt, cards, paused, settings, now_us)
+        return _measured(learnt, cards, paused, settings, now_us, frozen)
     held = {card.gpu.uuid: _lowered(found[card.gpu.uuid], card, card.gpu.uuid in paused) for card in cards}
     return replace(learnt, cards=held)
 
@@ -116,7 +121,12 @@ def _of_an_hour(learnt: LearntCards, peak: PeakSettings, now_us: int) -> LearntC
 
 
 def _measured(
-    learnt: LearntCards, cards: Sequence[HeldCard], paused: frozenset[str], settings: GpuLendingSettings, now_us: int
+    learnt: LearntCards,
+    cards: Sequence[HeldCard],
+    paused: frozenset[str],
+    settings: GpuLendingSettings,
+    now_us: int,
+    frozen: str,
 ) -> LearntCards:
     peak, pools, found = _peak(settings), list(learnt.pools), dict[str, LearntCard]()
     for card in cards:
@@ -133,7 +143,7 @@ def _measured(
         card.gpu.uuid: replace(
             found[card.gpu.uuid],
             peaks={},
-            offer=_offer(card, found[card.gpu.uuid], learnt, card.gpu.uuid in paused, settings),
+            offer=_offer(card, found[card.gpu.uuid], learnt, card.gpu.uuid in paused, settings, frozen),
         )
         for card in cards
     }
@@ -153,7 +163,7 @@ def _lowered(known: LearntCard, card: HeldCard, is_paused: bool) -> LearntCard:
 
 
 def _offer(
-    card: HeldCard, known: LearntCard, learnt: LearntCards, is_paused: bool, settings: GpuLendingSettings
+    card: HeldCard, known: LearntCard, learnt: LearntCards, is_paused: bool, settings: GpuLendingSettings, frozen: str
 ) -> CardOffer:
     if is_paused or card.why:
         return CardOffer()
@@ -168,6 +178,8 @@ def _offer(
     if card.most is not None:
         amount = amount.then("most beside its holders", min(amount.value, card.most))
     amount = amount.then("a step more than before", min(amount.value, _grown(known, settings)))
+    if frozen:
+        amount = amount.then(frozen, min(amount.value, known.offer.percent * WHOLE // _PERCENT))
     whole = amount.value - amount.value % (settings.step_percent * WHOLE // _PERCENT)
     return CardOffer(whole * _PERCENT // WHOLE, _terms(amount.then("whole steps", whole), least.resource))
 

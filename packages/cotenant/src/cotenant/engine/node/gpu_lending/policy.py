@@ -72,7 +72,8 @@ def decide(
             missed[card.gpu.uuid] = now
     pause = settings.pause_s * SECOND_US
     paused = frozenset(uuid for uuid, at in missed.items() if now - at < pause)
-    learnt = learn(memory.learnt or nothing_learnt(settings, now), cards, paused, settings, now)
+    before = memory.learnt or nothing_learnt(settings, now)
+    learnt = learn(before, cards, paused, settings, now, state.lending_frozen)
     short, left = dict[str, int](), {uuid: at for uuid, at in memory.left_us.items() if uuid in here}
     reasons: list[Reason] = []
     evictions: list[EvictPod] = []
