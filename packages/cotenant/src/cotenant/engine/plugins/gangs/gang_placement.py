@@ -15,7 +15,7 @@ rejected.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -75,7 +75,7 @@ class GangJudging:
             return
         entries = self._in_order(keys, entries)
         with self._nominations.hidden(entries):
-            admitted, why = self._admitted(entries, now_s)
+            admitted, why, plugins = self._admitted(entries, now_s)
         if why is not None and (not admitted or self._gangs.lacking(keys, admitted)):
             self._withdraw(admitted)
             first, refusal = why
@@ -85,11 +85,12 @@ class GangJudging:
             )
             verdict = self._unevaluated(first, replace(refusal, message=words), now_s)
             self._post_filter(keys, entries, admitted, replace(verdict, subject=self._name(keys)), now_s)
-            self._rejected.append(_Rejected(group, verdict, False))
+            self._rejected.append(_Rejected(group, replace(verdict, filters=plugins), False))
             return
         with self._nominations.hidden(admitted):
             found = self._try(group, keys, admitted, now_s)
             if isinstance(found, PlacementVerdict):
+                found = replace(found, filters=found.filters | plugins)  # one more member might be enough
                 self._withdraw(admitted)
             else:
                 self._accept(group, admitted, found, now_s)
@@ -224,11 +225,9 @@ class GangJudging:
         lacking = self._gangs.lacking(keys, placed)
         if placed and not lacking and not place.all_of_it:
             return judged
-        first = next(entry for entry, judgement in zip(entries, judged, strict=True) if judgement.row < 0)
-        refusal = self._placer.refusal(first)
-        verdict = (
-            self._unevaluated(first, refusal, now_s) if refusal else placing.verdict(first, now_s)
-        )  # with the others placed
+        refused = [entry for entry, judgement in zip(entries, judged, strict=True) if judgement.row < 0]
+        first = refused[0]
+        verdict = self._verdict_on_all(refused, now_s)  # with the others placed
         placing.undo(placed, mark)
         self._placer.undo(now_s)
         fit = f"{len(placed)} of {len(entries)} members fit"
@@ -237,6 +236,20 @@ class GangJudging:
         if place.name:
             verdict = replace(verdict, filters=verdict.filters | {"GangTopology"})
         return of_gang(verdict, words)
+
+    def _verdict_on_all(self, refused: Sequence[PodInfo], now_s: float) -> PlacementVerdict:
+        """Why the first of these found no node, and by which filters any of them did not: an event that helps only a
+        later one may be enough for the gang.
+        """
+        kinds: dict[Hashable, PodInfo] = {}
+        for entry in refused:
+            kinds.setdefault((entry.shape, entry.kind, entry.seen.volumes, entry.seen.demands), entry)
+        verdicts = [self._verdict(entry, now_s) for entry in kinds.values()]
+        return replace(verdicts[0], filters=frozenset[str]().union(*(verdict.filters for verdict in verdicts)))
+
+    def _verdict(self, entry: PodInfo, now_s: float) -> PlacementVerdict:
+        why = self._placer.refusal(entry)
+        return self._unevaluated(entry, why, now_s) if why else self._components.placing.verdict(entry, now_s)
 
     def _accept(self, group: QueuedGroup, entries: list[PodInfo], judged: list[PodJudgement], now_s: float) -> None:
         left = []
@@ -253,14 +266,18 @@ class GangJudging:
 
     def _admitted(
         self, entries: list[PodInfo], now_s: float
-    ) -> tuple[list[PodInfo], tuple[PodInfo, PodRefused] | None]:
-        """Those that every plugin admits, and the first that was not admitted, with its reason."""
+    ) -> tuple[list[PodInfo], tuple[PodInfo, PodRefused] | None, frozenset[str]]:
+        """Those that every plugin admits; the first that was not admitted, with its reason; and the plugins that
+        refused any.
+        """
         rejected = refusals(self._components.roster, entries, now_s)
         if not rejected:
-            return entries, None
+            return entries, None, frozenset()
         first = min(rejected[0])
         out = set[int]().union(*rejected)
-        return [entry for at, entry in enumerate(entries) if at not in out], (entries[first], rejected[0][first])
+        admitted = [entry for at, entry in enumerate(entries) if at not in out]
+        plugins = frozenset(why.plugin for by_position in rejected for why in by_position.values())
+        return admitted, (entries[first], rejected[0][first]), plugins
 
     def _post_filter(
         self,
