@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 from tests.fakes.cluster.gang_world import binds, cluster, group, members, node, pod, see, settle, told
 
+from cotenant.engine.framework.instructions import HELD, Unschedulable
 from cotenant.model.cluster.affinity import PodTerm
 from cotenant.model.cluster.labels import HOSTNAME, Labels, LabelSelector
 from cotenant.model.groups.gang import GangMode
@@ -79,3 +80,24 @@ def test_an_event_that_helps_only_another_member_than_the_first_that_did_not_fit
     db = pod("db", cpu=500)
     see(c, replace(db, pod=replace(db.pod, labels=Labels.of({"app": "db"}))), now_s=20.0)
     assert set(binds(settle(c, 20.0))) == {"db", "small", "wants"}
+
+
+def test_a_member_that_holds_a_node_is_told_so_instead_of_why_it_waited_before() -> None:
+    c = cluster(0)
+    see(c, *members("a", 2, mode=GangMode.NON_STRICT))
+    assert told(settle(c, 0.0))["a-0"].endswith("no nodes available to schedule pods")
+    c.node_seen(node("n0"))
+    out = settle(c, 20.0)
+    assert binds(out) == {}
+    said = next(said for said in out if isinstance(said, Unschedulable) and said.key == "default/a-0")
+    assert (said.message, said.reason) == ("It holds n0 and waits for the rest of its gang.", HELD)
+    c.node_seen(node("n1"))
+    out = settle(c, 40.0)
+    assert (set(binds(out)), told(out)) == ({"a-0", "a-1"}, {})
+
+
+def test_members_that_are_bound_in_one_round_are_told_nothing() -> None:
+    c = cluster(2)
+    see(c, *members("a", 2, mode=GangMode.NON_STRICT))
+    out = settle(c, 0.0)
+    assert (set(binds(out)), told(out)) == ({"a-0", "a-1"}, {})
