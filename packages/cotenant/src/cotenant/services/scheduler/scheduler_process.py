@@ -169,7 +169,8 @@ class SchedulerProcess:
         claims = ClaimBinder(self.client, reader.volumes, lambda node: self.cluster.node(node))
         per_s = options.notices_per_s
         # The engine reports each status once, so what waits is written even where leadership was lost meanwhile.
-        conditions = kube.status_writer("conditions", pod_status.WRITERS, per_s=per_s, only_leading=False)
+        writers = pod_status.writers(self.cluster.state_of)
+        conditions = kube.status_writer("conditions", writers, per_s=per_s, only_leading=False)
         self.statuses = kube.status_writer("statuses", object_status.WRITERS, per_s=per_s, only_leading=False)
         self.pod_statuses = pod_status.PodStatuses(conditions, kube.events)
         outcomes: BindOutcomes = self.cluster

@@ -239,10 +239,13 @@ class Preemptor:
     def _failed(self, preempt: Preempt, error: Exception, evicted: set[str]) -> None:
         _log.warning("preemption for %s on %s: %s", preempt.key, preempt.node, error)
         self._cluster.preempt_failed(preempt.uid, self._now(), evicted)
+        self._statuses.failed(preempt.uid, preempt.key, f"preemption on {preempt.node}: {error}")
 
     async def _nominate(self, preempt: Preempt) -> None:
         namespace, _, name = preempt.key.partition("/")
         body = {"metadata": {"uid": preempt.uid}, "status": {"nominatedNodeName": preempt.node}}
+        self._statuses.nominated(preempt.uid)
+        await self._statuses.answered(preempt.uid)
         await self._client.patch_status(PODS, namespace, name, body)
 
     async def _evict(self, victim: Victim, preempt: Preempt, evicted: set[str]) -> None:

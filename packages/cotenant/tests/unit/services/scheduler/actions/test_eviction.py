@@ -72,6 +72,15 @@ class Said:
     def eviction_said(self, uid: str, key: str, reason: str, message: str) -> None:
         self.events.append(f"{reason} {key}: {message}")
 
+    def nominated(self, uid: str) -> None:
+        pass
+
+    async def answered(self, uid: str) -> None:
+        pass
+
+    def failed(self, uid: str, key: str, why: str) -> None:
+        self.events.append(f"FailedScheduling {key}: {why}")
+
     def preempted(self, victim: Victim, by: Preempt) -> None:
         self.events.append(f"Preempted {victim.key}")
 
