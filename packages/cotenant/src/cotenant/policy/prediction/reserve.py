@@ -39,8 +39,9 @@ class ReserveSettings:
     warm: float = 24.0  # forecasts of the kind that were judged, before there is a reserve
 
     def __post_init__(self) -> None:
-        if not (0 < self.keep <= 1 and self.correction >= 0):
-            raise InvalidInput("reserve settings", f"{self.keep}, {self.correction}", "above 0, at most 1")
+        if not (0 < self.keep <= 1 and self.correction >= 0 and self.earned >= 0):
+            found = f"keep {self.keep}, correction {self.correction}, earned {self.earned}"
+            raise InvalidInput("reserve settings", found, "a keep above 0 and at most 1, the others at least 0")
 
 
 @dataclass(frozen=True, slots=True)

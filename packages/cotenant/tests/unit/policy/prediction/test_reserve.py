@@ -202,7 +202,7 @@ def test_a_horizon_and_risks_that_mean_nothing_are_refused(horizon: int, risks: 
         reserve(risks=risks, horizon=horizon)
 
 
-@pytest.mark.parametrize("wrong", [{"keep": 0.0}, {"keep": 1.1}, {"correction": -0.1}])
+@pytest.mark.parametrize("wrong", [{"keep": 0.0}, {"keep": 1.1}, {"correction": -0.1}, {"earned": -1.0}])
 def test_weights_that_mean_nothing_are_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(InvalidInput, match="reserve settings"):
         ReserveSettings(**wrong)
