@@ -41,6 +41,9 @@ def inspected(state: JsonObject) -> list[str]:
             late = counted(int(seen["late"]), "late dispatch", "late dispatches")
             use = f"; {late}, {seen['cpuUs'] / 1e6 / reading['seconds']:.2f} CPUs"
         lines.append(f"  {group}: {_row(row)}{use}")
+    for group, series in state.get("reclaimed", {}).items():
+        rest = ", let alone: its memory is in use" if series["inUse"] else ""
+        lines.append(f"  {group}: {int(series['askedBytes']) >> 20} MiB asked for by reclaim until now{rest}")
     lines += _scenes(state["scenes"]) if "scenes" in state else []
     lines += [f"  not tried again for {left:.0f} s: {setting}" for setting, left in state["banned"].items()]
     return lines
@@ -128,6 +131,7 @@ def _row(row: JsonObject) -> str:
         f" late above {row['lateUs'] or '-'} us"
         + (f", memory.low {int(row['memoryLowBytes']) >> 20} MiB" if "memoryLowBytes" in row else "")
         + (f", io.weight {row['ioWeight']}" if "ioWeight" in row else "")
+        + (f", reclaimed to {int(row['reclaimToBytes']) >> 20} MiB" if "reclaimToBytes" in row else "")
         + "".join(f", {name} {kind}" for name, kind in row.get("threads", {}).items())
     )
 
