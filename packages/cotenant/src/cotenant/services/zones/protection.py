@@ -1,5 +1,5 @@
-"""Leases of memory.low and io.weight for the rows that have them, and steps of memory.reclaim, under every back end of a
-host's zone.
+"""Leases of memory.low and io.weight for the rows that have them, and steps of memory.reclaim, under every back end of
+a host's zone.
 
 A kernel scheduler knows of CPUs only, so protection beyond them is held beside it. The kernel protects a group's memory
 only as far as the groups above it are protected, so those have the sum of what is below, where the keeper may write

@@ -43,7 +43,7 @@ def state_of(zone: Zone, now_s: float, wall_s: float, last: ZoneReading | None) 
             for group, series in sorted(zone.reclaiming.series.items())
         },
         "history": [_change(change, wall_s - now_s) for change in zone.history],
-        **({} if zone.scenes is None else {"scenes": _scenes(zone.scenes)}),
+        "scenes": None if zone.scenes is None else _scenes(zone.scenes),
     }
 
 
@@ -53,6 +53,8 @@ def _scenes(memory: SceneMemory) -> JsonObject:
         "evidence": {}
         if memory.evidence is None
         else {term.name: f"{term.value} {term.unit}".strip() for term in memory.evidence.terms},
+        "readings": memory.table.readings,
+        "restored": memory.restored,
         "learned": {
             str(scene): {
                 mode.value: {"readings": found.number, "outcome": round(found.mean, 3)} for mode, found in modes.items()
@@ -143,8 +145,8 @@ def write_state(folder: Path, state: JsonMapping) -> None:
 
 
 def remove_state(folder: Path, zone: str) -> None:
-    """Forget a zone that ended, with its log. Idempotent."""
-    for suffix in ("json", "log", "log.1"):
+    """Forget a zone that ended, with its log and what it learned. Idempotent."""
+    for suffix in ("json", "log", "log.1", "scenes", "scenes.new"):
         (folder / f"{zone}.{suffix}").unlink(missing_ok=True)
 
 

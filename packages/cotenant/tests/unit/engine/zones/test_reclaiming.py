@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 
 from cotenant.engine.zones.reclaiming import MAX_VAIN
 from cotenant.engine.zones.zone import Zone, ZoneLimits
@@ -89,7 +90,7 @@ def test_reclaim_that_does_not_help_is_undone_and_tried_again_ever_later() -> No
     assert len(tries) >= 3
     assert not any(change.kept for change in tries)
     assert "services wait as before" in tries[0].outcome
-    pauses = [second.at_s - first.at_s for first, second in zip(tries, tries[1:], strict=False)]
+    pauses = [second.at_s - first.at_s for first, second in pairwise(tries)]
     assert pauses[0] >= 20
     assert pauses[1] >= 40
     # a trial costs batch four steps of an eighth of a half at most
