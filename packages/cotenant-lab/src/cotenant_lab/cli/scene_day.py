@@ -62,6 +62,11 @@ def _many(found: zone_days.Days) -> Mapping[str, object]:
             }
             for phase in found.phases
         ],
+        "wholeDay": {
+            "best": found.all_day.value,
+            "fixed": round(found.all_day_fixed, 4),
+            **_interval(found.all_day_less, zone_days.verdict(found.all_day_less)),
+        },
         "regret": {"mean": round(found.regret.mean, 2), "halfWidth": round(found.regret.half_width, 2)},
         "mostRegret": round(found.most_regret, 2),
         "nearestBound": round(found.bound, 2),

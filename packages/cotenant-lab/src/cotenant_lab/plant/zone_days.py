@@ -38,19 +38,25 @@ class PhaseOfDays:
     @property
     def verdict(self) -> str:
         """Of the whole phase: better, as good, loses, or not told apart."""
-        return _verdict(self.whole)
+        return verdict(self.whole)
 
     @property
     def settled_verdict(self) -> str:
         """Of its last half."""
-        return _verdict(self.settled)
+        return verdict(self.settled)
 
 
 @dataclass(frozen=True, slots=True)
 class Days:
-    """`regret`: of a day; `most_regret`: of the worst one; `bound`: of the day that came nearest to its own."""
+    """`all_day`: the best scheduler for a whole day, whose mean outcome is `all_day_fixed`; `all_day_less`: the zone's
+    less it. `regret`: of a day; `most_regret`: of the worst one; `bound`: of the day that came nearest to its own;
+    `broken`: days above theirs.
+    """
 
     phases: tuple[PhaseOfDays, ...]
+    all_day: ZoneMode
+    all_day_fixed: float
+    all_day_less: Interval
     regret: Interval
     most_regret: float
     bound: float
@@ -67,7 +73,21 @@ def days(one_day: Callable[[int], Sequence[PhaseOutcome]], seeds: Sequence[int])
     nearest = max(range(len(each)), key=lambda at: regrets[at] / bounds[at])
     broken = sum(regret > bound for regret, bound in zip(regrets, bounds, strict=True))
     readings = sum(phase.readings for phase in each[0])
-    return Days(phases, interval(regrets), max(regrets), bounds[nearest], broken, readings)
+    fixed = {mode: [float(np.mean([phase.fixed[mode] for phase in day])) for day in each] for mode in USUAL_MODES}
+    best = max(USUAL_MODES, key=lambda mode: float(np.mean(fixed[mode])))
+    zone = [float(np.mean([phase.learned for phase in day])) for day in each]
+    less = paired_difference(zone, fixed[best])
+    return Days(
+        phases,
+        best,
+        float(np.mean(fixed[best])),
+        less,
+        interval(regrets),
+        max(regrets),
+        bounds[nearest],
+        broken,
+        readings,
+    )
 
 
 def bound_of(day: Sequence[PhaseOutcome]) -> float:
@@ -98,7 +118,8 @@ def _phase(same: Sequence[PhaseOutcome]) -> PhaseOfDays:
     )
 
 
-def _verdict(found: Interval) -> str:
+def verdict(found: Interval) -> str:
+    """In words: better, as good, loses, or not told apart."""
     if found.low > -NEAR and found.high < NEAR:
         return "as good"
     if found.low > 0:
@@ -117,6 +138,8 @@ def table(found: Days) -> list[str]:
             f"{phase.verdict:14}  {_words(phase.settled):>17} {phase.settled_verdict}"
             for phase in found.phases
         ),
+        f"{'a whole day':36}{f'{found.all_day.value} {found.all_day_fixed:.3f}':>18}  "
+        f"{_words(found.all_day_less):>17} {verdict(found.all_day_less)}",
         f"regret of a day: {found.regret.mean:.1f} ± {found.regret.half_width:.1f} of {found.readings} readings, "
         f"{found.most_regret:.1f} at most; above its bound on {found.broken} of {found.regret.count} days",
     ]

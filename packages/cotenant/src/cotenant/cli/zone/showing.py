@@ -41,6 +41,7 @@ def inspected(state: JsonObject) -> list[str]:
             late = counted(int(seen["late"]), "late dispatch", "late dispatches")
             use = f"; {late}, {seen['cpuUs'] / 1e6 / reading['seconds']:.2f} CPUs"
         lines.append(f"  {group}: {_row(row)}{use}")
+    lines += [f"  {state['unprotected']}"] if "unprotected" in state else []
     for group, series in state.get("reclaimed", {}).items():
         rest = ", let alone: its memory is in use" if series["inUse"] else ""
         lines.append(f"  {group}: {int(series['askedBytes']) >> 20} MiB asked for by reclaim until now{rest}")

@@ -23,7 +23,7 @@ HARD_STALL = 0.25  # of the time; a batch group that waits longer for memory giv
 _SECONDS = 8  # in which all that may be reclaimed is
 _LEAST_STEP, _MOST_STEP = 1 << 20, 256 << 20  # a second
 _LONGEST_S = 5.0  # a longer reading asks for no more
-_PAGE = 4096
+PAGE = 4096
 
 
 def taken_from_batch(
@@ -63,8 +63,8 @@ def taken_from_batch(
 def next_step(row: ZoneRow, found: GroupResources, length_s: float) -> int:
     """How many bytes to reclaim after a reading of this length; 0: none."""
     over = found.memory_bytes - row.reclaim_to_bytes
-    if not row.reclaim_to_bytes or over < _PAGE or found.memory_stall > HARD_STALL:
+    if not row.reclaim_to_bytes or over < PAGE or found.memory_stall > HARD_STALL:
         return 0
     a_second = min(_MOST_STEP, max(_LEAST_STEP, row.reclaim_to_bytes // _SECONDS))
     wanted = min(over, round(a_second * min(length_s, _LONGEST_S)))
-    return max(1, wanted // _PAGE) * _PAGE
+    return max(1, wanted // PAGE) * PAGE

@@ -119,7 +119,13 @@ async def opened(
     zone = definition.machine(Backend.ROOT in backends, Backend.SUB in backends)
     try:
         with CgroupReader(host.layout) as reader:
-            guarded = guard(host.layout.version("memory"), keeper, log, warn)
+            details: dict[str, object] = {}
+
+            def unprotected(why: str) -> None:
+                details["unprotected"] = why
+                warn(why)
+
+            guarded = guard(host.layout.version("memory"), keeper, log, unprotected)
 
             def used() -> Mapping[str, int]:
                 found = list(reader.read(list(zone.rows)))
@@ -128,6 +134,7 @@ async def opened(
                 return {counters.group: counters.cpu_us or 0 for counters in found}
 
             runner = ZoneRunner(zone, backends, used, changed, log=log)
+            runner.details = details
             if guarded is not None:
                 waits, protection = guarded
                 runner.resources = lambda: waits.latest

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from itertools import pairwise
 
 from cotenant.engine.zones.reclaiming import MAX_VAIN
@@ -31,7 +32,7 @@ class Machine:
             limits=ZoneLimits(canary_s=3.0, dwell_s=2.0, ban_s=20.0),
         )
         self.waits, self.gives, self.batch_waits = waits, gives, batch_waits
-        self.bytes = 800 * MIB
+        self.bytes, self.service_bytes = 800 * MIB, 300 * MIB
         self.now_s = 0.0
         self.steps: list[tuple[float, int]] = []
         self.zone.start(0.0)
@@ -41,7 +42,7 @@ class Machine:
     def run(self, seconds: int) -> None:
         for _ in range(seconds):
             self.now_s += 1.0
-            web = GroupResources(self.waits(self.bytes), 0.0, 300 * MIB)
+            web = GroupResources(self.waits(self.bytes), 0.0, self.service_bytes)
             batch = GroupResources(self.batch_waits, 0.0, self.bytes)
             groups = (
                 GroupReading("web", ZoneClass.SERVICE, resources=web),
@@ -112,3 +113,40 @@ def test_batch_that_waits_for_memory_itself_gives_up_nothing() -> None:
     machine.run(40)
     assert not machine.steps
     assert not machine.changes("zone-reclaim")
+
+
+def test_a_reading_before_its_time_reclaims_nothing() -> None:
+    machine = Machine(lambda batch: 0.4)
+    machine.run(7)
+    assert machine.zone.rows["web"].memory_low_bytes
+    groups = (
+        GroupReading("web", ZoneClass.SERVICE, late=50, resources=GroupResources(0.4, 0.0, 300 * MIB)),
+        GroupReading("batch", ZoneClass.BATCH, resources=GroupResources(0.0, 0.0, 800 * MIB)),
+    )
+    asked = machine.zone.measured(machine.now_s + 0.1, ZoneReading(1.0, groups), early=True)
+    assert not any(isinstance(instruction, Reclaim) for instruction in asked)
+    assert not machine.changes("zone-reclaim")
+
+
+def test_a_service_that_grows_has_room_before_it_waits_again() -> None:
+    """As on a kernel: it waits where it grows by more than there is room for."""
+
+    def share(waits: bool, batch: int) -> float:
+        return 0.2 if waits else 0.0
+
+    room, waited, seen = 100 * MIB, list[bool](), 0
+    machine = Machine(lambda batch: 0.0)
+    for second in range(40):
+        room += sum(amount for _, amount in machine.steps[seen:])
+        seen = len(machine.steps)
+        grows = 20 * MIB if second < 16 else 0
+        waited.append(grows > room)
+        room, machine.service_bytes = max(0, room - grows), machine.service_bytes + grows
+        machine.waits = partial(share, waited[-1])
+        machine.run(1)
+    (change,) = machine.changes("zone-reclaim")
+    assert change.kept
+    began = round(change.at_s)
+    assert any(waited[:began])
+    assert not any(waited[began:])
+    assert machine.steps[-1][0] <= 17  # and no more once it does not grow

@@ -17,7 +17,7 @@ from cotenant.model.zones.table import ZoneClass, ZoneRow
 from cotenant.model.zones.zone_reading import GroupResources
 from cotenant.policy.zone.deciding import ZoneConfig
 from cotenant.services.zones.backends import WeightsBackend
-from cotenant.services.zones.protection import Protection
+from cotenant.services.zones.protection import NOT_PROTECTED, Protection
 from cotenant.services.zones.runner import ZoneRunner
 from cotenant.services.zones.state_file import state_of
 
@@ -80,6 +80,13 @@ def test_a_service_that_waits_is_protected_then_batch_is_reclaimed_and_all_is_gi
         assert any(line.startswith("rows of pods/batch: pods/web waits for memory, protected") for line in world.log)
 
     asyncio.run(main())
+
+
+def test_a_host_that_protects_nobody_is_shown_so() -> None:
+    world = World()
+    state = {**state_of(world.runner.zone, 1.0, 1.0, None), "running": True}
+    assert f"  {NOT_PROTECTED}" in inspected({**state, "unprotected": NOT_PROTECTED})
+    assert not any("protected" in line for line in inspected(state))
 
 
 def test_a_keeper_that_does_not_answer_ends_no_zone() -> None:
