@@ -2,9 +2,8 @@
 
 Each node and resource is a series of use by the hour; nodes of one instance type are of one kind, and so are those that
 their owner calls by one name (the label `cotenant.io/shared-use`): of these a federation's clusters learn from one
-another. Until a series can
-be predicted, the amount is that of `peak`. Beside the amount stands what of it holds for longer: a scheduler that knows
-how long a pod stays places it by that.
+another. Until a series can be predicted, the amount is that of `peak`. Beside the amount stands what of it holds for
+longer: a scheduler that knows how long a pod stays places it by that.
 Limits: what a node's pods are is not looked at: a pod that has just come counts by its request until it is measured.
 """
 
