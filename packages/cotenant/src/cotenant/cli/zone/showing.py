@@ -42,7 +42,11 @@ def inspected(state: JsonObject) -> list[str]:
             late = counted(int(seen["late"]), "late dispatch", "late dispatches")
             use = f"; {late}, {seen['cpuUs'] / 1e6 / reading['seconds']:.2f} CPUs{_felt(seen)}"
         lines.append(f"  {group}: {_row(row)}{use}")
-    lines += _scenes(state["scenes"]) if "scenes" in state else []
+    lines += [f"  {state['unprotected']}"] if "unprotected" in state else []
+    for group, series in state.get("reclaimed", {}).items():
+        rest = ", let alone: its memory is in use" if series["inUse"] else ""
+        lines.append(f"  {group}: {int(series['askedBytes']) >> 20} MiB asked for by reclaim until now{rest}")
+    lines += _scenes(state.get("scenes"), "/" in state["setting"])
     lines += [f"  not tried again for {left:.0f} s: {setting}" for setting, left in state["banned"].items()]
     return lines
 
@@ -100,10 +104,15 @@ def _percent(share: float | None) -> str:
     return "?" if share is None else f"{100 * share:.1f} %"
 
 
-def _scenes(scenes: JsonObject) -> list[str]:
-    """The scene now with its evidence, and what each mode brought in each scene."""
+def _scenes(scenes: JsonObject | None, loads: bool) -> list[str]:
+    """The scene now with its evidence, and what each mode brought in each scene. `loads`: a kernel scheduler runs."""
+    if scenes is None:
+        return ["  scenes: not learned; policy: {scenes: true} in its file switches it on"] if loads else []
     evidence = ", ".join(f"{name} {value}" for name, value in scenes["evidence"].items())
     lines = [f"  scene: {scenes['now']} ({evidence})"] if scenes["now"] else []
+    if scenes["learned"]:
+        kept = f", {scenes['restored']} of them before the last start" if scenes["restored"] else ""
+        lines.append(f"    learned of {counted(int(scenes['readings']), 'reading')}{kept}; outcomes 0 to 1:")
     for scene, modes in scenes["learned"].items():
         found = sorted(modes.items(), key=lambda pair: -float(pair[1]["outcome"]))
         told = ", ".join(f"{mode} {known['outcome']:.3f} of {known['readings']}" for mode, known in found)
@@ -154,6 +163,7 @@ def _row(row: JsonObject) -> str:
         f" late above {row['lateUs'] or '-'} us"
         + (f", memory.low {int(row['memoryLowBytes']) >> 20} MiB" if "memoryLowBytes" in row else "")
         + (f", io.weight {row['ioWeight']}" if "ioWeight" in row else "")
+        + (f", reclaimed to {int(row['reclaimToBytes']) >> 20} MiB" if "reclaimToBytes" in row else "")
         + "".join(f", {name} {kind}" for name, kind in row.get("threads", {}).items())
     )
 

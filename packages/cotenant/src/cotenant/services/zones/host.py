@@ -24,9 +24,8 @@ from cotenant.drivers.signatures.ed25519 import TrustedKeys
 from cotenant.engine.node.interfaces import Keeper
 from cotenant.model.errors import CotenantError, InvalidInput, Permanent
 from cotenant.model.json_object import JsonObject
-from cotenant.model.zones.setting import Backend, ZoneMode, ZoneSetting
 from cotenant.model.zones.state import ZoneChange
-from cotenant.services.zones.definition import ZoneDefinition
+from cotenant.services.zones.definition import ZoneDefinition, setting_of
 from cotenant.services.zones.executing import group_for
 from cotenant.services.zones.log_file import ZoneLog
 from cotenant.services.zones.node_files import OF_CLUSTER, place_of
@@ -35,6 +34,7 @@ from cotenant.services.zones.package_trust import trusted
 from cotenant.services.zones.pods import NAME
 from cotenant.services.zones.quota import ZoneQuota, check_machine, quota_shown
 from cotenant.services.zones.runner import ZoneRunner
+from cotenant.services.zones.scene_file import KeptScenes
 from cotenant.services.zones.state_file import read_state, read_states, remove_state, state_of, write_state
 from cotenant.services.zones.vm_host_group import GROUPS_SUFFIX, remove_groups
 from cotenant.services.zones.vm_opening import MACHINES, check_vm, opened_vm
@@ -88,6 +88,7 @@ class _Running:
     stop: asyncio.Event = field(default_factory=asyncio.Event)
     started: asyncio.Event = field(default_factory=asyncio.Event)
     runner: ZoneRunner | None = None
+    scenes: KeptScenes | None = None
     task: asyncio.Task[None] | None = None
     failure: str = ""
 
@@ -287,6 +288,7 @@ class ZoneHost:
         try:
             async with self._open(running, agent, log) as runner:
                 running.runner = runner
+                running.scenes = KeptScenes(self._folder, running.definition, runner.zone, log)
                 await runner.run(running.stop, running.definition.period_ms / 1000, None, write)
             log("destroyed")
         except asyncio.CancelledError:
@@ -364,6 +366,8 @@ class ZoneHost:
     def _write(self, running: _Running) -> None:
         try:
             write_state(self._folder, self._state(running))
+            if running.scenes is not None:
+                running.scenes.save()
         except OSError as error:
             _log.warning("zone %s: its state cannot be written: %s", running.definition.zone, error)
 
@@ -371,24 +375,3 @@ class ZoneHost:
         if not NAME.fullmatch(zone):
             raise InvalidInput("zone", zone, "a zone's name: 1 to 40 of a-z, 0-9 and -")
         return self._folder / f"{zone}.zone"
-
-
-def setting_of(text: str, current: ZoneSetting) -> ZoneSetting:
-    """A setting as a user writes it: `weights`, `root/latency`, or a mode alone, on the back end that runs. Raises
-    `InvalidInput`.
-    """
-    expected = "weights, a mode (latency, throughput, weighted, exclusive, siblings), or root/MODE or sub/MODE"
-    backend, slash, mode = text.partition("/")
-    try:
-        if slash:
-            return ZoneSetting(Backend(backend), ZoneMode(mode))
-        if text in set(ZoneMode):
-            loads = current.backend in (Backend.SUB, Backend.ROOT)
-            if not loads:
-                raise InvalidInput(
-                    "setting", text, f"root/{text} or sub/{text}", f"the zone runs {current}, which has no modes"
-                )
-            return ZoneSetting(current.backend, ZoneMode(text))
-        return ZoneSetting(Backend(text))
-    except ValueError:
-        raise InvalidInput("setting", text, expected) from None

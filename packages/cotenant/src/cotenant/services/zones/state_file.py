@@ -38,8 +38,12 @@ def state_of(zone: Zone, now_s: float, wall_s: float, last: ZoneReading | None) 
         "rows": {group: _row(row) for group, row in zone.rows.items()},
         "reading": _reading(last),
         "banned": {str(setting): round(left, 1) for setting, left in zone.banned(now_s).items()},
+        "reclaimed": {
+            group: {"toBytes": series.to_bytes, "askedBytes": series.asked_bytes, "inUse": series.is_over}
+            for group, series in sorted(zone.reclaiming.series.items())
+        },
         "history": [_change(change, wall_s - now_s) for change in zone.history],
-        **({} if zone.scenes is None else {"scenes": _scenes(zone.scenes)}),
+        "scenes": None if zone.scenes is None else _scenes(zone.scenes),
     }
 
 
@@ -49,6 +53,8 @@ def _scenes(memory: SceneMemory) -> JsonObject:
         "evidence": {}
         if memory.evidence is None
         else {term.name: f"{term.value} {term.unit}".strip() for term in memory.evidence.terms},
+        "readings": memory.table.readings,
+        "restored": memory.restored,
         "learned": {
             str(scene): {
                 mode.value: {"readings": found.number, "outcome": round(found.mean, 3)} for mode, found in modes.items()
@@ -66,6 +72,7 @@ def _row(row: ZoneRow) -> JsonObject:
         "lateUs": row.late_us,
         **({"memoryLowBytes": row.memory_low_bytes} if row.memory_low_bytes else {}),
         **({"ioWeight": row.io_weight} if row.io_weight else {}),
+        **({"reclaimToBytes": row.reclaim_to_bytes} if row.reclaim_to_bytes else {}),
         **({"threads": {entry.name: entry.zone_class.name.lower() for entry in row.threads}} if row.threads else {}),
     }
 
@@ -117,7 +124,7 @@ def event_of(change: ZoneChange) -> str:
             return "the zone was started"
         case "zone-request":
             return "a user's request"
-        case "zone-rows" | "zone-switch" | "zone-protect" if change.before is not None:
+        case "zone-rows" | "zone-switch" | "zone-protect" | "zone-reclaim" if change.before is not None:
             return _measured(change.before)
     return change.reason.text
 
@@ -146,8 +153,8 @@ def write_state(folder: Path, state: JsonMapping) -> None:
 
 
 def remove_state(folder: Path, zone: str) -> None:
-    """Forget a zone that ended, with its log. Idempotent."""
-    for suffix in ("json", "log", "log.1"):
+    """Forget a zone that ended, with its log and what it learned. Idempotent."""
+    for suffix in ("json", "log", "log.1", "scenes", "scenes.new"):
         (folder / f"{zone}.{suffix}").unlink(missing_ok=True)
 
 
