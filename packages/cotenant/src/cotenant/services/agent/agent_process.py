@@ -45,6 +45,7 @@ from cotenant.model.machine.counters import Gap
 from cotenant.model.machine.knob import KnobLease
 from cotenant.model.machine.node_pod import NodePod
 from cotenant.model.machine.node_state import NodeState
+from cotenant.model.machine.stalls import LongWait
 from cotenant.services.agent.actions.class_placement import ClassPlacement
 from cotenant.services.agent.components import AgentComponents
 from cotenant.services.agent.discovery.sources import DiscoverySource, DiscoverySources, plain
@@ -395,6 +396,10 @@ class AgentProcess:
     def state_page(self, state: NodeState) -> StatePage:
         """The answer to `/v1/state`."""
         return state_page(self, state)
+
+    def long_waits(self, group: str | None) -> list[LongWait] | None:
+        """The long waits that are kept, of one group or of all."""
+        return None if self.components.stalls is None else self.components.stalls.ring(group)
 
     async def leases(self) -> tuple[KnobLease, ...]:
         """The keeper's leases."""

@@ -47,6 +47,7 @@ from cotenant.model.machine.counters import Gap, GpuCounters
 from cotenant.model.machine.knob import KnobLease
 from cotenant.model.machine.node_state import GroupUse, HostUse, NodeState, ServiceHealth
 from cotenant.model.machine.replica_signal import ReplicaSignal
+from cotenant.model.machine.stalls import LongWait
 from cotenant.services.reporting import latency
 from cotenant.services.reporting.latency import LatencyOutcome
 from cotenant.services.zones.agent_pods import ZonePodPage
@@ -126,6 +127,19 @@ class DecisionsPage(msgspec.Struct, frozen=True):
     more: bool
 
 
+class LongWaitPage(msgspec.Struct, frozen=True):
+    """A wait with its kind in words."""
+
+    kind: str
+    wait: LongWait
+
+
+class LongWaitsPage(msgspec.Struct, frozen=True):
+    """`/v1/long-waits`, oldest first."""
+
+    long_waits: tuple[LongWaitPage, ...]
+
+
 class AskedAgent(Protocol):
     """The process, as far as it is asked."""
 
@@ -146,6 +160,10 @@ class AskedAgent(Protocol):
 
     def state_page(self, state: NodeState) -> StatePage:
         """The answer to `/v1/state`."""
+        ...
+
+    def long_waits(self, group: str | None) -> list[LongWait] | None:
+        """Those kept, of one group or of all; None where none are kept."""
         ...
 
     async def leases(self) -> tuple[KnobLease, ...]:
@@ -202,7 +220,15 @@ class AgentPages:
             return _page(_decisions(agent, _one(query, "since", "0")))
         if path == "/v1/explain":
             return _explained(agent, query)
+        if path == "/v1/long-waits":
+            return self._long_waits(_one(query, "group", ""))
         return _trouble(404, "not found")
+
+    def _long_waits(self, group: str) -> HttpAnswer:
+        waits = self._asked.long_waits(group.strip("/") or None)
+        if waits is None:
+            return _trouble(404, "long waits are kept with probe: {stalls: true} and an eBPF probe that loads")
+        return _page(LongWaitsPage(tuple(LongWaitPage(wait.kind.name.lower(), wait) for wait in waits)))
 
     async def _take_latency(self, scope: Scope, receive: Receive, send: Send) -> None:
         counts = self._asked.latency_counts

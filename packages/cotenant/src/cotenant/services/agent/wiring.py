@@ -34,6 +34,7 @@ from cotenant.drivers.seals.seals import unsealed
 from cotenant.engine.autonomy.permissions import Permissions
 from cotenant.engine.node.interfaces import Keeper, PodDiscovery
 from cotenant.engine.node.mode import AgentMode
+from cotenant.engine.node.problems import NodeProblem
 from cotenant.engine.node.recovery.settings import RecoverySettings
 from cotenant.model.autonomy.autonomy import Action
 from cotenant.model.kubelet.facts import KubeletFacts
@@ -46,6 +47,7 @@ from cotenant.services.agent.collectors import collectors
 from cotenant.services.agent.components import AgentComponents, Clocks
 from cotenant.services.agent.discovery.kubelet import KubeletOfNode
 from cotenant.services.agent.discovery.own_pods import UID_VARIABLE, OwnPods
+from cotenant.services.agent.loop.stall_looks import StallLooks
 from cotenant.services.agent.loop.triggers import AgentTriggers, TriggerSource
 from cotenant.services.agent.measuring import GroupsReceiver, cpu_times, cycles, networks, run_delays, stalls
 from cotenant.services.agent.reports.outbox import Post
@@ -91,6 +93,9 @@ async def open_components(config: AgentConfig, *, single: bool) -> AsyncIterator
         if kubelet.asks:
             background["kubelet"] = kubelet.run
         classes = open_classes(config, layout, stack, single=single)
+        watched = stalls(config, layout, stack)
+        if watched is not None:
+            background["waits"] = StallLooks(watched, _problems(config, client, background, clocks)).run
         tree_groups = stack.enter_context(Groups(layout))
         yield AgentComponents(
             sensor=NodeSensor(
@@ -130,7 +135,7 @@ async def open_components(config: AgentConfig, *, single: bool) -> AsyncIterator
             uplink_bps=config.policies.network.link_bits // 8 if config.policies.network else uplink_bps(),
             kubelet_roots=(lambda: roots_here(layout)) if _asks_for_kubelet(config) else None,
             group_exists=tree_groups.exists,
-            stalls=stalls(config, layout, stack),
+            stalls=watched,
             holdings=unsealed(config.seal_certificate) if client is not None or config.sources.runtime else "",
             placers=tuple(
                 cache_classes for cache_classes in (classes.cache, classes.uplink) if cache_classes is not None
@@ -162,6 +167,23 @@ def _cluster_node(
     node = ClusterNode(client, config.node)
     background["node object"] = node.run
     return node
+
+
+def _problems(
+    config: AgentConfig,
+    client: Client | None,
+    background: dict[str, Callable[[], Coroutine[object, object, None]]],
+    clocks: Clocks,
+) -> Callable[[tuple[NodeProblem, ...]], Awaitable[object]] | None:
+    """What writes the node's conditions, where there is a cluster that is to have them."""
+    if client is None or config.cluster is None or not config.cluster.node_conditions:
+        return None
+    from cotenant.services.agent.reports.node_problems import NodeProblemWriter
+    from cotenant.services.kube_process.events import EventRecorder
+
+    events = EventRecorder(client, "cotenant-agent", config.node, per_s=1.0)
+    background["events"] = events.run
+    return NodeProblemWriter(client, config.node, events, clocks.monotonic, clocks.wall).told
 
 
 def _kubelet(
