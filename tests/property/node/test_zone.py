@@ -12,7 +12,7 @@ from tests.property.few import examples
 
 from cotenant.engine.zones.zone import Zone, ZoneLimits
 from cotenant.model.zones.setting import Backend, ZoneMode, ZoneSetting
-from cotenant.model.zones.state import Attach, Detach, PutRows, Reclaim, Verify, ZoneInstruction, ZoneState
+from cotenant.model.zones.state import Attach, Detach, PutRows, ReclaimGroups, Verify, ZoneInstruction, ZoneState
 from cotenant.model.zones.table import SchedulerExit, ZoneClass, ZoneRow
 from cotenant.model.zones.zone_reading import GroupReading, GroupResources, ZoneReading
 from cotenant.policy.zone.deciding import ZoneConfig
@@ -61,7 +61,7 @@ class ZoneMachine(RuleBasedStateMachine):
                     self.attached = None
                 case Verify(setting):
                     assert setting == self.attached
-                case Reclaim(steps):
+                case ReclaimGroups(steps):
                     for group, amount in steps:
                         row = self.kernel_rows[group]
                         assert row.zone_class is ZoneClass.BATCH
@@ -100,7 +100,7 @@ class ZoneMachine(RuleBasedStateMachine):
             GroupReading("batch", ZoneClass.BATCH, cpu_us=batch, resources=resources(waits and 0.0, BATCH_BYTES)),
         )
         instructions = self.zone.measured(self.now, ZoneReading(seconds, groups))
-        if before is ZoneState.ACTIVE and any(not isinstance(one, Reclaim) for one in instructions):
+        if before is ZoneState.ACTIVE and any(not isinstance(one, ReclaimGroups) for one in instructions):
             assert self.changed is None or self.now - self.changed >= LIMITS.dwell_s
             self.changed = self.now
             self.canary_since = self.now

@@ -63,7 +63,8 @@ class NodeHistory:
     def record(self, state: NodeState) -> None:
         """Record a tick."""
         self._state = state
-        self.idle.seen(state)
+        if state.gpus or self.idle.times:
+            self.idle.seen(state)
         series, points = self._series, self._settings.series_points
         short = max(1, points // _GROUP_SHARE)
         series.tick(state.at_us)

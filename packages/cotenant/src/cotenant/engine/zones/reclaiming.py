@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from cotenant.model.zones.state import Reclaim
+from cotenant.model.zones.state import ReclaimGroups
 from cotenant.model.zones.table import ZoneClass, ZoneRow
 from cotenant.model.zones.zone_reading import ZoneReading
 from cotenant.policy.zone.reclaiming import PAGE, next_step
@@ -57,7 +57,7 @@ class Reclaiming:
         self._until_s = now_s + self._ban_s * min(2**self._undone, _MAX_BAN_FACTOR)
         self._undone += 1
 
-    def after(self, reading: ZoneReading, rows: Mapping[str, ZoneRow], stall: float) -> tuple[Reclaim, ...]:
+    def after(self, reading: ZoneReading, rows: Mapping[str, ZoneRow], stall: float) -> tuple[ReclaimGroups, ...]:
         """The steps after a reading, under the rows in force: whole ones while services wait for memory more than
         `stall` of the time, else no more than services grew by.
         """
@@ -85,7 +85,7 @@ class Reclaiming:
             if step:
                 series.asked_bytes += step
                 steps.append((group.group, step))
-        return (Reclaim(tuple(steps)),) if steps else ()
+        return (ReclaimGroups(tuple(steps)),) if steps else ()
 
     def _grown(self, reading: ZoneReading) -> int:
         """How many bytes services have more than at the last reading."""

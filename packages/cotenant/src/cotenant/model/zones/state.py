@@ -54,13 +54,13 @@ class Detach:
 
 
 @dataclass(frozen=True, slots=True)
-class Reclaim:
+class ReclaimGroups:
     """Reclaim so many bytes of each of these groups now; by group. It cannot be undone."""
 
     steps: tuple[tuple[str, int], ...]
 
 
-ZoneInstruction = Attach | Verify | PutRows | Reclaim | Detach
+ZoneInstruction = Attach | Verify | PutRows | ReclaimGroups | Detach
 
 
 @dataclass(frozen=True, slots=True)

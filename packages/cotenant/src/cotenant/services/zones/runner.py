@@ -26,7 +26,7 @@ from cotenant.model.zones.state import (
     Attach,
     Detach,
     PutRows,
-    Reclaim,
+    ReclaimGroups,
     Verify,
     ZoneChange,
     ZoneInstruction,
@@ -305,7 +305,7 @@ class ZoneRunner:
                 current = self._current()
                 runs = current is not None and current.runs(setting)
                 return self.zone.verified(self.clock(), runs, "as the kernel reports")
-            case Reclaim(steps):
+            case ReclaimGroups(steps):
                 await self._reclaim(steps)
             case Detach():
                 for backend in self.backends.values():

@@ -9,7 +9,7 @@ from itertools import pairwise
 from cotenant.engine.zones.reclaiming import MAX_VAIN
 from cotenant.engine.zones.zone import Zone, ZoneLimits
 from cotenant.model.zones.setting import Backend, ZoneSetting
-from cotenant.model.zones.state import PutRows, Reclaim, Verify, ZoneChange
+from cotenant.model.zones.state import PutRows, ReclaimGroups, Verify, ZoneChange
 from cotenant.model.zones.table import ZoneClass, ZoneRow
 from cotenant.model.zones.zone_reading import GroupReading, GroupResources, ZoneReading
 from cotenant.policy.zone.deciding import ZoneConfig
@@ -49,7 +49,7 @@ class Machine:
                 GroupReading("batch", ZoneClass.BATCH, cpu_us=500_000, resources=batch),
             )
             for instruction in self.zone.measured(self.now_s, ZoneReading(1.0, groups)):
-                if isinstance(instruction, Reclaim):
+                if isinstance(instruction, ReclaimGroups):
                     ((group, amount),) = instruction.steps
                     assert group == "batch"
                     self.steps.append((self.now_s, amount))
@@ -124,7 +124,7 @@ def test_a_reading_before_its_time_reclaims_nothing() -> None:
         GroupReading("batch", ZoneClass.BATCH, resources=GroupResources(0.0, 0.0, 800 * MIB)),
     )
     asked = machine.zone.measured(machine.now_s + 0.1, ZoneReading(1.0, groups), early=True)
-    assert not any(isinstance(instruction, Reclaim) for instruction in asked)
+    assert not any(isinstance(instruction, ReclaimGroups) for instruction in asked)
     assert not machine.changes("zone-reclaim")
 
 

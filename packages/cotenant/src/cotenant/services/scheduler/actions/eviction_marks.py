@@ -4,7 +4,8 @@ A pending pod has a version that its shard knows, and a lost shard's pending pod
 the cluster may be one. So the shard first writes its term on the pod, and then evicts the version that this write made,
 if it still leads when the answer is there. A mark of a shard that leads is stored before others count it as lost; they
 change the pods that have it (`ShardFence`), and an eviction that is still on its way names an old version.
-Limits: EvictionRequests name no version; one that comes late stands until one that nobody repeats is withdrawn.
+Limits: EvictionRequests name no version; one that comes late stands until one that nobody repeats is withdrawn. A pod
+that changes all the time is evicted in whatever version it has, as without shards.
 """
 
 from __future__ import annotations
@@ -34,8 +35,8 @@ class EvictionMarks:
         self, victim: Victim, status: Mapping[str, object], evict: Callable[[str], Awaitable[object]]
     ) -> None:
         """Mark the pod, with this status beside it, then `evict` the version that has the mark. `NotFound`, `Conflict`:
-        it is gone, or another pod has its name. `Transient`: this shard may not evict any more, or the pod changed all
-        the time. Raises what `evict` raises.
+        it is gone, or another pod has its name. `Transient`: this shard may not evict any more. Raises what `evict`
+        raises.
         """
         for _ in range(_TRIES):
             term = self._term()
@@ -54,7 +55,8 @@ class EvictionMarks:
             except CotenantError:
                 await self._unmark(victim)
                 raise
-        raise Transient(f"{victim.key} changed {_TRIES} times while it was to be evicted")
+        self._check(victim, self._term())
+        await evict("")  # in any version: who writes on a pod all the time, its owner maybe, must not keep it
 
     def _check(self, victim: Victim, term: str) -> None:
         if not term or term != self._term() or not self._may_act():

@@ -63,7 +63,7 @@ class World:
 
     async def evict(self, version: str) -> None:
         await self._moment("before the eviction")
-        if version != str(self.version):
+        if version not in ("", str(self.version)):
             raise Conflict("another version")
         self.is_deleted = True
 
@@ -131,7 +131,7 @@ def test_a_shard_that_began_a_new_term_meanwhile_does_not_evict_by_the_old_ones_
     assert not world.is_deleted
 
 
-def test_a_pod_that_changes_is_marked_anew_but_not_for_ever() -> None:
+def test_a_pod_that_changes_is_marked_anew_and_one_that_always_does_goes_all_the_same() -> None:
     world = World()
     world.at["before the eviction"] = [world.changes]
     asyncio.run(world.run())
@@ -144,9 +144,22 @@ def test_a_pod_that_changes_is_marked_anew_but_not_for_ever() -> None:
         restless.changes()
         await restless.evict(version)
 
-    with pytest.raises(Transient, match="changed 5 times"):
-        asyncio.run(restless.marks.evict(VICTIM, {}, changes_each_time))
-    assert not restless.is_deleted
+    asyncio.run(restless.marks.evict(VICTIM, {}, changes_each_time))
+    assert restless.is_deleted
+    assert len(restless.written) == 5
+
+
+def test_a_lost_shard_does_not_evict_what_always_changes() -> None:
+    world = World()
+
+    async def changes_each_time(version: str) -> None:
+        world.changes()
+        world.leads = len(world.written) < 5
+        await world.evict(version)
+
+    with pytest.raises(Transient, match="lease is over"):
+        asyncio.run(world.marks.evict(VICTIM, {}, changes_each_time))
+    assert not world.is_deleted
 
 
 def test_a_pod_that_is_gone_or_another_is_said_to_be() -> None:
