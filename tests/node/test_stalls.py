@@ -88,7 +88,8 @@ def test_a_writer_is_found_with_its_waits_and_where_it_waited(
         waits = [wait for wait in probe.long_waits() if wait.group == name and wait.kind is StallKind.BLOCKED]
         assert waits
         assert all(wait.pid == writer.pid or wait.command for wait in waits)
-        assert any("schedule" in " ".join(wait.stack) for wait in waits)
+        # the kernel leaves the scheduler's own frames out of a sleeper's stack
+        assert any({"vfs_write", "do_fsync"} & set(wait.stack) for wait in waits), waits
         assert all(wait.waker for wait in waits)
     finally:
         writer.kill()
