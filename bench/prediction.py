@@ -11,7 +11,8 @@ At each origin a rule says below which share of the capacity every step of the n
 origins at which one did not, percent, with 95 % of it by the spread of days; `lent_pct`: capacity less what was said,
 at least 0, mean; `of_oracle_pct`: that, in percent of what the oracle lends; `pinball_pct`: the loss of a quantile, at
 the stated risk. A row `stated` has the risk as it is stated, or the sigmas and percentiles that a normal law would give
-it; a row `tuned` has the setting that lent most at no more than that share of origins exceeded on the half for it.
+it; a row `tuned` has the setting that lent most with no more than that share of origins exceeded on the half for it,
+the upper end of its interval included: of a few machines and days the share alone says little.
 `covered`: whether a stated risk was kept within one point.
 
 `--renewed` compares in another way: what is lent is decided anew at every step and needs to hold until the next one
@@ -189,8 +190,8 @@ def rows_of(name: str, every: int, horizon_h: int, risks: Sequence[float], is_re
             rows.append(_row(name, "stated", risk, rule, figures) | {"covered": covered})
     for choices in settings():
         tried = [(rule, found(rule, tuned, risks[0])) for rule in choices]
-        kept = [pair for pair in tried if pair[1].over_pct <= 100 * risks[0]]
-        chosen = max(kept, key=lambda pair: pair[1].lent_pct) if kept else min(tried, key=lambda pair: pair[1].over_pct)
+        kept = [pair for pair in tried if pair[1].high_pct <= 100 * risks[0]]
+        chosen = max(kept, key=lambda pair: pair[1].lent_pct) if kept else min(tried, key=lambda pair: pair[1].high_pct)
         rows.append(_row(name, "tuned", risks[0], chosen[0], found(chosen[0], reported, risks[0])) | {"covered": ""})
     return rows
 

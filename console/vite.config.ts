@@ -15,6 +15,9 @@ export function calls(): Plugin {
   return { name: "calls", enforce: "pre", transform: (code, id) => (id.endsWith(".tsx") ? `import { h, Fragment } from "preact";${code}` : null) };
 }
 
+/** Views that are loaded when they are opened, by their folders. */
+const LATER = ["autonomy", "monitors"];
+
 export default defineConfig({
   base: "/",
   publicDir: "public",
@@ -29,7 +32,7 @@ export default defineConfig({
     assetsInlineLimit: 0,
     cssCodeSplit: false,
     rollupOptions: {
-      output: { entryFileNames: "assets/console.js", chunkFileNames: (chunk) => `assets/${chunk.moduleIds.some((id) => id.includes("/src/autonomy/")) ? "autonomy" : "terminal"}.js`, assetFileNames: "assets/console[extname]" },
+      output: { entryFileNames: "assets/console.js", chunkFileNames: (chunk) => `assets/${LATER.find((view) => chunk.moduleIds.some((id) => id.includes(`/src/${view}/`))) ?? "terminal"}.js`, assetFileNames: "assets/console[extname]" },
     },
   },
 });

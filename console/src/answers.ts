@@ -340,6 +340,7 @@ export interface AgentPage {
   leases_error: string;
   host: { cpu_stall_ppm: number | null; memory_stall_ppm: number | null; memory_full_stall_ppm: number | null; io_stall_ppm: number | null; steal_ppm: number | null };
   best_effort: { cpu_m: number | null; throttled_ppm: number | null; run_delay_ppm: number | null; cpu_stall_ppm: number | null; memory_bytes: number | null } | null;
+  idle_gpus: { allocated: number; idle: number; idle_memory_bytes: number; idle_holders: string[] };
   knobs: KnobRow[];
   pods: {
     pod: string;

@@ -1,5 +1,4 @@
 // The shell: navigation, what is out of date, language, theme, and the keys that work everywhere.
-import type { ComponentType } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import type { Zone } from "./answers";
 import { Applications } from "./apps/view";
@@ -24,7 +23,7 @@ import { Services } from "./services";
 import { language, setLanguage, t } from "./words";
 import { Zones } from "./zones";
 
-const loadAutonomy = (): Promise<ComponentType> => import("./autonomy/view").then((found) => found.Autonomy);
+const loadAutonomy = () => import("./autonomy/view").then((found) => found.Autonomy);
 const THEMES: readonly Theme[] = ["auto", "light", "dark"];
 const GROUPS = ["", "zone", "pool", "numa", "tenant"];
 const CHOSEN = ["pod", "name", "machine", "quota", "move", "zone", "objective", "service", "of", "host", "container", "group", "release", "vm"]; // what the title of the tab names

@@ -38,6 +38,9 @@ export function NodeAgent({ name }: { name: string }) {
               <b>{t("best-effort")}</b> {[page.best_effort.cpu_m !== null && `${cores(page.best_effort.cpu_m)} ${t("cpu")}`, page.best_effort.memory_bytes !== null && bytes(page.best_effort.memory_bytes), page.best_effort.run_delay_ppm !== null && `${t("run-delay")} ${share(page.best_effort.run_delay_ppm)}`, page.best_effort.throttled_ppm !== null && `${t("throttled")} ${share(page.best_effort.throttled_ppm)}`].filter(Boolean).join(" · ")}
             </p>
           )}
+          {page.idle_gpus.allocated > 0 && (
+            <p>{[t("gpus.idle", { idle: page.idle_gpus.idle, held: page.idle_gpus.allocated }), page.idle_gpus.idle > 0 && bytes(page.idle_gpus.idle_memory_bytes), ...page.idle_gpus.idle_holders].filter(Boolean).join(" · ")}</p>
+          )}
           <h3>{t("waiting")}</h3>
           <Wide>
             <table>

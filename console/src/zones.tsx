@@ -3,6 +3,7 @@ import { useAsked } from "./ask";
 import type { Zone, ZoneOnNode } from "./answers";
 import { count } from "./format";
 import { moveFocus } from "./keys";
+import { Later } from "./later";
 import { Old } from "./old";
 import { Empty, Rich, Wide } from "./parts";
 import { param, set, to } from "./route";
@@ -10,6 +11,7 @@ import { named, t } from "./words";
 
 const BAD: readonly string[] = ["failed", "gone", "refused", "unknown"];
 const MAX_NODES = 200;
+const loadMonitors = () => import("./monitors/view").then((found) => found.Monitors);
 
 export function Zones() {
   const chosen = param("zone");
@@ -110,6 +112,7 @@ function Detail({ zone }: { zone: Zone }) {
         {zone.nodes.length > MAX_NODES && <p class="soft">{t("pods.shown", { n: MAX_NODES, all: count(zone.nodes.length) })}</p>}
       </section>
       <Machines zone={zone} />
+      {zone.nodes.length > 0 && <Later load={loadMonitors} of={zone.name} />}
     </article>
   );
 }

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 
 def test_an_object_with_a_finalizer_stays_until_it_is_removed(kube: Any, configs: str) -> None:
     kube.create(configs, {"metadata": {"name": "c", "finalizers": ["example.com/wait"]}})
@@ -51,6 +53,31 @@ def test_a_bound_pod_terminates_gracefully(kube: Any, pods: str, node: str, make
     going = kube.get(f"{pods}/p")
     assert going["metadata"]["deletionGracePeriodSeconds"] == 600
     kube.delete(f"{pods}/p", gracePeriodSeconds="0")
+    assert kube.request("GET", f"{pods}/p").code == 404
+
+
+@pytest.mark.parametrize("way", ["delete", "evict"])
+def test_a_mark_by_the_status_makes_a_version_and_no_other_is_deleted_or_evicted(
+    kube: Any, pods: str, node: str, make_pod: Any, way: str
+) -> None:
+    """What a shard of the scheduler relies on where its evictions are fenced."""
+    kube.create(pods, make_pod(nodeName=node))
+    before = kube.patch(f"{pods}/p/status", {"status": {"phase": "Running"}})["metadata"]["resourceVersion"]
+    marked = kube.patch(f"{pods}/p/status", {"metadata": {"labels": {"cotenant.io/shard-evicts": "t1"}}})["metadata"]
+    assert marked["labels"]["cotenant.io/shard-evicts"] == "t1"
+
+    def end(version: str) -> int:
+        only = {"preconditions": {"uid": marked["uid"], "resourceVersion": version}, "gracePeriodSeconds": 0}
+        if way == "delete":
+            answer = kube.request("DELETE", f"{pods}/p", {"kind": "DeleteOptions", "apiVersion": "v1", **only})
+        else:
+            body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "p"}, "deleteOptions": only}
+            answer = kube.request("POST", f"{pods}/p/eviction", body)
+        return int(answer.code)
+
+    assert end(before) == 409
+    assert not kube.get(f"{pods}/p")["metadata"].get("deletionTimestamp")
+    assert end(marked["resourceVersion"]) in (200, 201)
     assert kube.request("GET", f"{pods}/p").code == 404
 
 

@@ -74,6 +74,11 @@ def test_a_zone_in_a_virtual_machine(tmp_path: Path) -> None:
                 "Read-only file system" in found["stderr"]
             )  # this host's kernel refuses it, whatever the guest mounts
             assert found["exit"] != 0
+            async with asyncio.timeout(patience(60)):
+                while not (front := read_state(tmp_path, "box")["monitors"].get("frontEnd")):
+                    await asyncio.sleep(0.05)
+            pressed = ("cpu_pressure", "memory_pressure", "io_pressure", "steal_cpus")
+            assert None not in [front[name] for name in pressed]  # the guest's kernel counts them
             (after,) = (found for found in find_machines() if found.pid == seen.pid)
             cost = machine_cost(seen, after, None, 1.0)  # it worked for what was asked of it
             assert sum(vcpu.cpus for vcpu in cost.vcpus) > 0

@@ -33,6 +33,7 @@ APART = {
     "disk_neighbours",  # minutes
     "evidence",
     "federation",
+    "holiday",  # needs the traces
     "idle_plugin",  # a process of nri's
     "lending",
     "listing",  # memory
@@ -50,6 +51,8 @@ APART = {
     "shared_predictions",  # needs the traces
     "soak",
     "soak_chart",
+    "stall_load",  # runs in the guest of "stalls"
+    "stalls",  # needs a kernel of zones
     "tuning",
 }
 # They start processes, are servers, measure their own memory or freeze their heap. The others compute, and share this

@@ -94,8 +94,8 @@ SETTINGS = (
     "cotenant.services.scheduling.options:Options",
     "cotenant.services.traces.traces_arguments:TraceSettings",
     "cotenant.services.webhook.webhook_arguments:WebhookSettings",
-    "cotenant.services.zones.host:ZoneQuota",
     "cotenant.services.zones.pods:PodProbe",
+    "cotenant.services.zones.quota:ZoneQuota",
 )
 # what processes count from their start on
 COUNTS = (
@@ -108,6 +108,7 @@ COUNTS = (
     "cotenant.services.keeper.server:ConnectionCounts",
     "cotenant.services.nri.hook:HookCounts",
     "cotenant.services.rebalancer.options:RoundTotals",
+    "cotenant.services.zones.quota:MachineSums",
 )
 
 

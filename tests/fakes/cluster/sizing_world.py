@@ -33,6 +33,7 @@ class World:
         self.frozen: str | None = None
         self.pods: dict[str, SizedPod] = {}
         self.resized: list[tuple[str, ContainerSize]] = []
+        self.given_back: set[str] = set()  # pods made anew whose kubelet did not take the proven size
         self.sizing = RightSizing(
             KEY,
             "s",
@@ -98,6 +99,8 @@ class World:
     def resize(self, write: ResizePod) -> None:
         assert write.undoes or self.frozen is None, "a freeze stops every resize but those that undo"
         self.resized.append((write.pod, write.size))
+        if write.undoes and self.status.change is None:
+            self.given_back.add(write.pod)
         if self.refuses:
             self.engine.resize_refused(write, self.refuses)
             return

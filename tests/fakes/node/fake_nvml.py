@@ -33,9 +33,23 @@ class Gpu:
     divided: bool = False
     moved: tuple[int, int] = (0, 0)  # bytes sent and received over PCIe
     at_us: int = 0  # the driver's time of its counters
+    linked_kib: tuple[int, int] | None = None  # over all NVLinks; None: it has none
+    sm_clock_mhz: int = 1980
+    slowed: int = 0  # NVML's mask of clocks event reasons
+    instances: list[tuple[int, str, int, int] | None] = field(default_factory=list)  # number, UUID, memory, used
     clocks_mhz: tuple[int, int] | None = None
     active: list[tuple[int, int, int, int]] = field(default_factory=list)  # pid, time in us, percent of SM and memory
     fails: dict[str, int] = field(default_factory=dict)  # function's name without the prefix -> error
+
+
+@dataclass
+class Instance:
+    """A handle of a MIG instance."""
+
+    number: int
+    uuid: str
+    total: int
+    used: int
 
 
 class FakeNvml:
@@ -57,6 +71,9 @@ class FakeNvml:
     NVML_DEVICE_MIG_ENABLE = 1
     NVML_VALUE_TYPE_UNSIGNED_INT = 1
     NVML_VALUE_TYPE_UNSIGNED_LONG_LONG = 3
+    NVML_CLOCK_SM = 1
+    NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX = 138
+    NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_RX = 139
     NVML_FI_DEV_PCIE_COUNT_TX_BYTES = 197
     NVML_FI_DEV_PCIE_COUNT_RX_BYTES = 198
     nvmlEventTypeXidCriticalError = 8  # noqa: N815
@@ -89,7 +106,7 @@ class FakeNvml:
         self._said(self.gpus[index], "HandleByIndex")
         return self.gpus[index]
 
-    def nvmlDeviceGetUUID(self, gpu: Gpu) -> bytes:  # noqa: N802
+    def nvmlDeviceGetUUID(self, gpu: Gpu | Instance) -> bytes:  # noqa: N802
         return gpu.uuid.encode()
 
     def nvmlDeviceGetName(self, gpu: Gpu) -> str:  # noqa: N802
@@ -99,8 +116,9 @@ class FakeNvml:
         self._said(gpu, "PciInfo")
         return SimpleNamespace(busId=gpu.bus.encode())
 
-    def nvmlDeviceGetMemoryInfo(self, gpu: Gpu) -> Any:  # noqa: N802
-        self._said(gpu, "MemoryInfo")
+    def nvmlDeviceGetMemoryInfo(self, gpu: Gpu | Instance) -> Any:  # noqa: N802
+        if isinstance(gpu, Gpu):
+            self._said(gpu, "MemoryInfo")
         return SimpleNamespace(total=gpu.total, used=gpu.used, free=gpu.total - gpu.used)
 
     def nvmlDeviceGetUtilizationRates(self, gpu: Gpu) -> Any:  # noqa: N802
@@ -177,18 +195,45 @@ class FakeNvml:
         self._said(gpu, "MigMode")
         return [int(gpu.divided), int(gpu.divided)]
 
-    def nvmlDeviceGetFieldValues(self, gpu: Gpu, fields: list[int]) -> list[Any]:  # noqa: N802
+    def nvmlDeviceGetFieldValues(self, gpu: Gpu, fields: list[int | tuple[int, int]]) -> list[Any]:  # noqa: N802
         self._said(gpu, "FieldValues")
-        amounts = dict(zip((197, 198), gpu.moved, strict=True))
+        links = gpu.linked_kib
+        amounts = dict(zip((197, 198, 138, 139), (*gpu.moved, *(links or (0, 0))), strict=True))
+        numbers = [field if isinstance(field, int) else field[0] for field in fields]
+        assert all(field == (number, 0xFFFFFFFF) for field, number in zip(fields, numbers, strict=True) if number < 197)
         return [
             SimpleNamespace(
-                nvmlReturn=gpu.fails.get("FieldValue", self.NVML_SUCCESS),
+                nvmlReturn=self.NVML_ERROR_NOT_SUPPORTED
+                if number < 197 and links is None
+                else gpu.fails.get("FieldValue", self.NVML_SUCCESS),
                 valueType=self.NVML_VALUE_TYPE_UNSIGNED_LONG_LONG,
-                value=SimpleNamespace(uiVal=0, ullVal=amounts[field]),
+                value=SimpleNamespace(uiVal=0, ullVal=amounts[number]),
                 timestamp=gpu.at_us,
             )
-            for field in fields
+            for number in numbers
         ]
+
+    def nvmlDeviceGetClockInfo(self, gpu: Gpu, clock: int) -> int:  # noqa: N802
+        self._said(gpu, "ClockInfo")
+        assert clock == self.NVML_CLOCK_SM
+        return gpu.sm_clock_mhz
+
+    def nvmlDeviceGetCurrentClocksEventReasons(self, gpu: Gpu) -> int:  # noqa: N802
+        self._said(gpu, "CurrentClocksEventReasons")
+        return gpu.slowed
+
+    def nvmlDeviceGetMaxMigDeviceCount(self, gpu: Gpu) -> int:  # noqa: N802
+        self._said(gpu, "MaxMigDeviceCount")
+        return len(gpu.instances)
+
+    def nvmlDeviceGetMigDeviceHandleByIndex(self, gpu: Gpu, place: int) -> Instance:  # noqa: N802
+        found = gpu.instances[place]
+        if found is None:
+            raise NVMLError(self.NVML_ERROR_NOT_FOUND)
+        return Instance(*found)
+
+    def nvmlDeviceGetGpuInstanceId(self, instance: Instance) -> int:  # noqa: N802
+        return instance.number
 
     def nvmlDeviceSetPowerManagementLimit(self, gpu: Gpu, limit_mw: int) -> None:  # noqa: N802
         self._said(gpu, "SetPowerManagementLimit")

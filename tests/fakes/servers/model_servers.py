@@ -14,6 +14,7 @@ _VLLM_TOKEN = (0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1.
 _VLLM_WHOLE = (0.3, 0.5, 0.8, 1.0, 1.5, 2.0, 2.5, 5.0, 10.0, 15.0, 20.0, 30.0, 40.0, 50.0, 60.0, 120.0)
 _SGLANG_FIRST = (0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 2.0, 4.0, 6.0, 8.0, 10.0, 20.0, 40.0, 60.0, 80.0, 100.0, 200.0, 400.0)
 _SGLANG_TOKEN = (0.002, 0.004, 0.006, 0.008, 0.01, 0.015, 0.02, 0.025, 0.03, 0.035, 0.04, 0.06, 0.08, 0.1, 0.2, 0.4)
+_SGLANG_QUEUE = (0.0, 0.1, 0.2, 0.5, 1.0, 2.0, 3.0, 4.0, 5.0, 10.0, 15.0, 20.0, 30.0, 40.0, 50.0, 60.0, 100.0, 1000.0)
 _TGI = tuple(0.0001 * 1.5**power for power in range(1, 36))
 _TRITON_MS = (100.0, 500.0, 2000.0, 5000.0)
 
@@ -30,6 +31,16 @@ class Served:
 
 
 RELEASES: Mapping[str, Served] = {
+    "vllm-0.6": Served(
+        {
+            "timeToFirstToken": (("vllm:time_to_first_token_seconds",), _VLLM_FIRST),
+            "interTokenLatency": (("vllm:time_per_output_token_seconds",), _VLLM_TOKEN),
+            "queueTime": (("vllm:time_in_queue_requests",), _VLLM_WHOLE),
+            "duration": (("vllm:e2e_request_latency_seconds",), _VLLM_WHOLE),
+        },
+        'model_name="llama"',
+        {"vllm:num_requests_running": 3, "vllm:num_requests_waiting": 7, "vllm:generation_tokens_total": 900},
+    ),
     "vllm-0.8": Served(
         {
             "timeToFirstToken": (("vllm:time_to_first_token_seconds",), _VLLM_FIRST),
@@ -54,10 +65,20 @@ RELEASES: Mapping[str, Served] = {
         _VLLM_LABELS,
         {"vllm:num_requests_running": 3, "vllm:num_requests_waiting": 7, "vllm:generation_tokens_total": 900},
     ),
+    "sglang-0.4": Served(
+        {
+            "timeToFirstToken": (("sglang:time_to_first_token_seconds",), _SGLANG_FIRST),
+            "": (("sglang:time_per_output_token_seconds",), _SGLANG_TOKEN),  # observed at each chunk: counts as nothing
+            "duration": (("sglang:e2e_request_latency_seconds",), _SGLANG_FIRST),
+        },
+        'model_name="llama"',
+        {"sglang:num_running_reqs": 3, "sglang:num_queue_reqs": 7, "sglang:generation_tokens_total": 900},
+    ),
     "sglang-0.5": Served(
         {
             "timeToFirstToken": (("sglang:time_to_first_token_seconds",), _SGLANG_FIRST),
             "interTokenLatency": (("sglang:inter_token_latency_seconds",), _SGLANG_TOKEN),
+            "queueTime": (("sglang:queue_time_seconds",), _SGLANG_QUEUE),
             "duration": (("sglang:e2e_request_latency_seconds",), _SGLANG_FIRST),
         },
         'model_name="llama"',
@@ -78,6 +99,18 @@ RELEASES: Mapping[str, Served] = {
         'model="llama",version="1"',
         {"nv_inference_pending_request_count": 7},
         per_s=1000.0,
+        started=False,
+    ),
+    "vllm-on-triton": Served(  # both on one page, Triton's own first
+        {
+            "": (("nv_inference_first_response_histogram_ms",), _TRITON_MS),
+            "timeToFirstToken": (("vllm:time_to_first_token_seconds",), _VLLM_FIRST[:16]),
+            "interTokenLatency": (("vllm:time_per_output_token_seconds",), _VLLM_TOKEN),
+            "queueTime": (("vllm:request_queue_time_seconds",), _VLLM_WHOLE),
+            "duration": (("vllm:e2e_request_latency_seconds",), _VLLM_WHOLE),
+        },
+        'model="llama",version="1"',
+        {"nv_inference_pending_request_count": 9, "vllm:num_requests_running": 3, "vllm:num_requests_waiting": 7},
         started=False,
     ),
     "llama.cpp": Served(

@@ -28,6 +28,8 @@ SHARDS = (
     *("--leader-elect-retry-s", "0.5"),
 )
 PODS = "/api/v1/namespaces/default/pods"
+CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
+MARK = "cotenant.io/shard-evicts"
 NODES, SLOTS = 12, 8
 REAL = os.environ.get("COTENANT_TEST_KUBECONFIG", "")
 
@@ -51,6 +53,7 @@ def shard_pod(name: str, gang: str = "", of: int = 0) -> dict[str, Any]:
     """A pod of a whole CPU, so that a node holds `SLOTS`."""
     made = pod(name)
     made["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "1", "memory": "1Mi"}}
+    made["spec"]["terminationGracePeriodSeconds"] = 0  # who is evicted is gone, where there are no kubelets either
     if gang:
         made["metadata"].setdefault("labels", {})["pod-group.scheduling.sigs.k8s.io"] = gang
         made["metadata"].setdefault("annotations", {}).update(
@@ -138,6 +141,28 @@ def trouble(api: Client, kubeconfig: Path, start: Start) -> None:
     eventually("all of the third are placed", lambda: sum(full_nodes(api).values()) == room, 180)
     within_room(api)
     assert len(bound_once(story.so_far())) == room + 40
+    evicted(api, story, room)
+
+
+def evicted(api: Client, story: Story, room: int) -> None:
+    """Pods that come first find no room: as many others leave, and each was marked by its shard before."""
+    api.create(CLASSES, {"metadata": {"name": "urgent"}, "value": 1000})
+    before = {one["metadata"]["uid"] for one in api.items(PODS)}
+    for number in range(6):
+        one = shard_pod(f"urgent-{number}")
+        one["spec"]["priorityClassName"] = "urgent"
+        api.create(PODS, one)
+
+    def urgent() -> list[Any]:
+        return [one for one in api.items(PODS) if one["spec"].get("priorityClassName") == "urgent"]
+
+    eventually("the urgent ones are placed", lambda: all("nodeName" in one["spec"] for one in urgent()), 120)
+    left = before - {one["metadata"]["uid"] for one in api.items(PODS)}
+    versions = [change["object"]["metadata"] for change in story.so_far()]
+    assert len(left) >= 6
+    assert left <= {meta["uid"] for meta in versions if MARK in meta.get("labels", {})}
+    within_room(api)
+    assert sum(full_nodes(api).values()) <= room
 
 
 def within_room(api: Client) -> None:

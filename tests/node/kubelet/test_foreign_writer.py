@@ -69,9 +69,11 @@ def test_limits_are_in_force_beside_a_writer_each_minute(agent: ForkedAgent, fol
 
 def test_a_new_value_of_another_writer_stays(agent: ForkedAgent, folder: Path) -> None:
     agent.until(lambda: stands(folder))
-    until = agent.ticks() + 3  # its first values follow one another; between a reading and a write nobody can be seen
-    agent.until(lambda: agent.ticks() >= until)
-    (folder / "cpu.cfs_quota_us").write_text("7000")
-    until = agent.ticks() + 5
-    agent.until(lambda: agent.ticks() >= until)
-    assert (folder / "cpu.cfs_quota_us").read_text() == "7000\n"
+
+    def stays() -> bool:
+        (folder / "cpu.cfs_quota_us").write_text("7000")
+        until = agent.ticks() + 5
+        agent.until(lambda: agent.ticks() >= until)
+        return (folder / "cpu.cfs_quota_us").read_text() == "7000\n"
+
+    assert any(stays() for _ in range(3))  # between a reading of ours and our write nobody can be seen

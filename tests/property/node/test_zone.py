@@ -1,5 +1,5 @@
-"""Whatever a zone is told, in whatever order: its states change legally, a canary ends, and no change comes within
-the dwell time.
+"""Whatever a zone is told, in whatever order: its states change legally, a canary ends, no change comes within the
+dwell time, and only batch whose row says so is reclaimed.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from tests.property.few import examples
 
 from cotenant.engine.zones.zone import Zone, ZoneLimits
 from cotenant.model.zones.setting import Backend, ZoneMode, ZoneSetting
-from cotenant.model.zones.state import Attach, Detach, PutRows, Verify, ZoneInstruction, ZoneState
+from cotenant.model.zones.state import Attach, Detach, PutRows, ReclaimGroups, Verify, ZoneInstruction, ZoneState
 from cotenant.model.zones.table import SchedulerExit, ZoneClass, ZoneRow
-from cotenant.model.zones.zone_reading import GroupReading, ZoneReading
+from cotenant.model.zones.zone_reading import GroupReading, GroupResources, ZoneReading
 from cotenant.policy.zone.deciding import ZoneConfig
 
 ROWS = {"web": ZoneRow(ZoneClass.SERVICE, late_us=5000), "batch": ZoneRow(ZoneClass.BATCH)}
@@ -29,6 +29,13 @@ LADDERS = [
     (ZoneSetting(Backend.WEIGHTS),),
 ]
 LIMITS = ZoneLimits(canary_s=5, dwell_s=15, ban_s=60)
+
+
+BATCH_BYTES = 800 << 20
+
+
+def resources(waits: float | None, size: int) -> GroupResources | None:
+    return None if waits is None else GroupResources(waits, 0.0, size)
 
 
 class ZoneMachine(RuleBasedStateMachine):
@@ -54,6 +61,12 @@ class ZoneMachine(RuleBasedStateMachine):
                     self.attached = None
                 case Verify(setting):
                     assert setting == self.attached
+                case ReclaimGroups(steps):
+                    for group, amount in steps:
+                        row = self.kernel_rows[group]
+                        assert row.zone_class is ZoneClass.BATCH
+                        assert 0 < amount <= BATCH_BYTES - row.reclaim_to_bytes < BATCH_BYTES
+                        assert any(row.memory_low_bytes for row in self.kernel_rows.values())
 
     @rule(known=st.booleans())
     def start(self, known: bool) -> None:
@@ -77,22 +90,31 @@ class ZoneMachine(RuleBasedStateMachine):
         seconds=st.sampled_from([1.0, 3.0, 10.0]),
         batch=st.sampled_from([0, 10**6]),
         burn=st.sampled_from([None, 0.1, 3.0]),
+        waits=st.sampled_from([None, 0.0, 0.2, 0.4]),
     )
-    def measure(self, late: int, seconds: float, batch: int, burn: float | None) -> None:
+    def measure(self, late: int, seconds: float, batch: int, burn: float | None, waits: float | None) -> None:
         self.now += seconds
         before = self.zone.state
         groups = (
-            GroupReading("web", ZoneClass.SERVICE, late, burn=burn),
-            GroupReading("batch", ZoneClass.BATCH, cpu_us=batch),
+            GroupReading("web", ZoneClass.SERVICE, late, burn=burn, resources=resources(waits, 300 << 20)),
+            GroupReading("batch", ZoneClass.BATCH, cpu_us=batch, resources=resources(waits and 0.0, BATCH_BYTES)),
         )
         instructions = self.zone.measured(self.now, ZoneReading(seconds, groups))
-        if before is ZoneState.ACTIVE and instructions:
+        if before is ZoneState.ACTIVE and any(not isinstance(one, ReclaimGroups) for one in instructions):
             assert self.changed is None or self.now - self.changed >= LIMITS.dwell_s
             self.changed = self.now
             self.canary_since = self.now
         if before is ZoneState.CANARY and self.canary_since is not None:
             assert self.zone.state is not ZoneState.CANARY or self.now - self.canary_since < LIMITS.canary_s
         self.carry_out(instructions)
+
+    @rule(number=st.integers(1, 8), eased=st.sampled_from([0.15, 0.4]))
+    def service_waits_for_memory(self, number: int, eased: float) -> None:
+        self.start(known=False)
+        self.kernel_answers(accepts=True, runs=True)
+        for _ in range(number):
+            reclaimed = any(row.reclaim_to_bytes for row in self.zone.rows.values())
+            self.measure(0, 10.0, 10**6, None, eased if reclaimed else 0.4)
 
     @rule()
     def eject(self) -> None:

@@ -98,11 +98,14 @@ def test_no_replica_is_left_between_two_sizes(seed: int) -> None:
         return
     last = world.status.receipts[0]
     if last.outcome is SizingOutcome.DONE:
-        assert world.sizes() == {last.after}
+        sizes = {name: of.containers[0].size for name, of in world.pods.items()}
+        assert {size for name, size in sizes.items() if name not in world.given_back} <= {
+            last.after
+        }  # those have what they had
     elif last.outcome in (SizingOutcome.UNDONE, SizingOutcome.GIVEN_UP) and "not yet back" not in last.why:
         assert world.sizes() <= {last.before, BIG}  # those made anew have the template's
 
 
-@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("seed", [0, 1, 510062])  # the last: every replica of a change is made anew meanwhile
 def test_first_sequences(seed: int) -> None:
     test_no_replica_is_left_between_two_sizes(seed)

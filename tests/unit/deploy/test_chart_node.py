@@ -192,6 +192,10 @@ def test_a_keeper_of_zones_in_virtual_machines_is_another_image_with_more_rights
     assert "privileged" not in without["keeper"]["securityContext"]
     assert found["agent"]["securityContext"] == without["agent"]["securityContext"]
     assert found["keeper"]["resources"]["limits"] == {"memory": "5Gi"}
+    assert found["keeper"]["resources"]["requests"]["memory"] == f"{asked['max_zone_memory_mib'] + 256}Mi"
+    machines = "node.zones=true,node.zoneMachines.enabled=true"
+    less = keeper(f"--set={machines},node.zoneMachines.memoryMib=1024,node.zoneMachines.vcpus=4")
+    assert (less["max_zone_memory_mib"], less["max_zone_vcpus"], less["max_zone_disk_mib"]) == (1024, 4, 8192)
     assert "--zone-signers=/etc/cotenant-zone-signers" in found["keeper"]["args"]
     # what it writes besides the keeper's own: images of machines, and virtiofsd's locks
     read_only = {entry["mountPath"]: entry.get("readOnly", False) for entry in found["keeper"]["volumeMounts"]}
@@ -200,7 +204,7 @@ def test_a_keeper_of_zones_in_virtual_machines_is_another_image_with_more_rights
     }
     volumes = {entry["name"]: entry for entry in spec["volumes"]}
     assert {entry["name"] for entry in found["keeper"]["volumeMounts"]} <= set(volumes)
-    assert volumes["zone-machines"]["emptyDir"] == {"sizeLimit": "8Gi"}
+    assert volumes["zone-machines"]["emptyDir"] == {"sizeLimit": "8192Mi"}
     assert volumes["zone-signers"]["configMap"] == {"name": "zone-keys"}
 
 
@@ -214,6 +218,7 @@ def test_a_keeper_of_zones_in_virtual_machines_is_another_image_with_more_rights
             "name the keeper's image yourself",
         ),
         ("node.zoneMachines.files=zones", "Does not match pattern"),
+        ("node.zoneMachines.memoryMib=64", "Must be greater than or equal to 256"),
     ],
 )
 def test_machines_of_zones_that_cannot_be_are_refused(values: str, expected: str) -> None:
@@ -396,6 +401,18 @@ def test_knobs_of_cards_are_the_keepers_where_they_are_named() -> None:
     assert {"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"} in asked["env"]
     assert "runtimeClassName" not in pod(*NAME)
     assert "node.gpu.cards.0: Does not match pattern" in refusal("--set=node.gpu.cards={card-0}")
+
+
+@helm_only
+def test_beside_gpus_the_keeper_asks_the_kubelet_who_was_given_which() -> None:
+    mount = {"name": "pod-resources", "mountPath": "/var/lib/kubelet/pod-resources", "readOnly": True}
+    values = "--set=node.gpu.runtimeClass=nvidia,node.kubeletFolder=/mnt/kubelet/"
+    assert mount in parts(values)["keeper"]["volumeMounts"]
+    assert mount not in parts(values)["agent"]["volumeMounts"]
+    (volume,) = (volume for volume in pod(*NAME, values)["volumes"] if volume["name"] == "pod-resources")
+    assert volume["hostPath"] == {"path": "/mnt/kubelet/pod-resources", "type": "Directory"}
+    for others in ("--set=node.gpu.runtimeClass=nvidia,node.kubeletFolder=", "--set=node.waits=true"):
+        assert "pod-resources" not in {volume["name"] for volume in pod(*NAME, others)["volumes"]}
 
 
 @helm_only

@@ -130,7 +130,15 @@ PROCESSES = {
     "agent": Process(
         "cotenant.services.agent.main",
         "node/rbac.yaml",
-        unused=frozenset({Use("patch", "slo.cotenant.io", "controlzones/status")}),  # with node.zones
+        unused=frozenset(
+            {
+                Use("patch", "slo.cotenant.io", "controlzones/status"),  # with node.zones
+                *(
+                    Use(verb, "", "events") for verb in ("create", "patch")
+                ),  # its agents cannot load the probe of stalls
+                Use("patch", "", "nodes/status"),
+            }
+        ),
     ),
     "credit": Process(
         "cotenant.services.credit.credit_process",

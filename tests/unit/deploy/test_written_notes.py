@@ -15,7 +15,7 @@ from types import ModuleType
 
 import yaml
 
-from cotenant.drivers.kube.kinds.shard_table import FENCED, STIRRED
+from cotenant.drivers.kube.kinds.shard_table import EVICTS, FENCED, STIRRED
 from cotenant.model.cluster.annotations import EXPECTED_ROOM
 from cotenant.model.cluster.seal import BY_SCHEDULER, SETTLED_LABELS
 from cotenant.model.groups.migration import SOFT_EVICTION
@@ -36,6 +36,7 @@ _NAME = re.compile(r"[a-z0-9-]+(\.[a-z0-9-]+)+/[A-Za-z0-9._-]+")
 OF_PODS_AND_ANYBODYS = {
     FENCED: "only changes the version of a pending pod; its value is not read",
     STIRRED: "only changes the version of a pending pod; its value is not read",
+    EVICTS: "changes the version of a victim; a forged one is removed once, and one that is removed saves nobody",
     SOFT_EVICTION: "asks a controller to delete the pod: its owner may, too",
 }
 OF_OTHER_OBJECTS = {

@@ -307,6 +307,13 @@ def scenes(
     rules: Annotated[
         bool, Parameter(help="The zone follows its rules instead of what it learned.", negative=())
     ] = False,
+    seeds: Annotated[str, Parameter(help="A day of each of these seeds, with intervals: 20, or 1001-1020.")] = "",
+    restart: Annotated[
+        str,
+        Parameter(
+            help="The zone's process starts again at the sixth phase: nothing, kept (with what it learned), lost."
+        ),
+    ] = "nothing",
     json: Json = False,
 ) -> int:
     """A day of changing phases on one simulated CPU: a Control Zone that learns which scheduler serves each scene,
@@ -314,7 +321,7 @@ def scenes(
     """
     from cotenant_lab.cli import scene_day
 
-    return scene_day.report(seed, readings, scenes=not rules, as_json=json)
+    return scene_day.report(seed, readings, scenes=not rules, as_json=json, seeds=seeds, restart=restart)
 
 
 @app.command

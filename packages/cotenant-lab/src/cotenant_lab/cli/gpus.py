@@ -10,7 +10,17 @@ from pathlib import Path
 from typing import Any
 
 from cotenant.model.errors import InvalidInput
-from cotenant_lab.gpuworld.comparing import BLIND, DEDICATED, HEADROOM, OURS, POLICIES, SPOT, GpuComparison, compare
+from cotenant_lab.gpuworld.comparing import (
+    BESIDE,
+    BLIND,
+    DEDICATED,
+    HEADROOM,
+    OURS,
+    POLICIES,
+    SPOT,
+    GpuComparison,
+    compare,
+)
 from cotenant_lab.gpuworld.config import GpuWorldConfig
 from cotenant_lab.gpuworld.request_trace import read_requests
 from cotenant_lab.seeds import read_seeds
@@ -111,7 +121,7 @@ def _ratios(found: GpuComparison) -> list[tuple[str, Goal, Interval]]:
     names = {one.policy for one in found.results}
     return [
         (ours, goal, found.ratio(goal.figure, ours, goal.rival))
-        for ours in (OURS, HEADROOM)
+        for ours in (OURS, HEADROOM, BESIDE)
         for goal in GOALS
         if {ours, goal.rival} <= names
     ]

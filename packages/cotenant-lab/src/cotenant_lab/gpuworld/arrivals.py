@@ -12,7 +12,7 @@ from math import ceil, exp, pi
 import numpy as np
 
 from cotenant.model.arrays import Float, Int
-from cotenant_lab.gpuworld.config import SECOND_US, GpuWorldConfig, SeedDraw
+from cotenant_lab.gpuworld.config import SECOND_US, WHOLE_MILLI, GpuWorldConfig, SeedDraw
 from cotenant_lab.gpuworld.serving import ServedRequests, new_requests
 
 _MINUTE_S = 60
@@ -37,6 +37,12 @@ class OfflineJob:
     done_s: float = 0.0
     started_s: float = -1.0  # last start; -1: waits
     ready_s: float = 0.0  # it makes progress from then on
+    limit_milli: int = WHOLE_MILLI  # multiprocessors that it may have; 0: it is suspended
+
+    @property
+    def part(self) -> float:
+        """What its limit leaves of what it wants."""
+        return min(1.0, self.limit_milli / WHOLE_MILLI / self.sm)
 
 
 def rate_by_minute(config: GpuWorldConfig, rng: np.random.Generator) -> Float:

@@ -21,6 +21,7 @@ from cotenant.model.devices.card_need import CardNeed
 from cotenant.policy.nodeqos.guard.config import GuardConfig
 from cotenant.policy.overcommit.peak import PeakSettings
 from cotenant.policy.placement.devices.strategy import DeviceStrategy
+from cotenant_lab.gpuworld.beside import BesideRule
 from cotenant_lab.gpuworld.config import WHOLE_MILLI, GpuWorldConfig
 from cotenant_lab.gpuworld.gfs import GfsRule
 from cotenant_lab.gpuworld.lending import LentRule
@@ -30,6 +31,7 @@ from cotenant_lab.gpuworld.world import GpuOutcome, GpuWorld
 from cotenant_lab.statistics import Interval, interval, paired_ratio
 
 DEDICATED, SPOT, BLIND, OURS, HEADROOM = "dedicated", "spot", "mps-blind", "cotenant", "cotenant-headroom"
+BESIDE = "cotenant-beside"
 _ALL = {"": WHOLE_MILLI}
 _SOON = "guard, cool-down of 60 s"
 _GUARDS = {
@@ -118,6 +120,8 @@ def settings_of(config: GpuWorldConfig, policy: str) -> dict[str, Rule]:
             need = CardNeed(config.server_sm_pct, config.server_bandwidth_pct)
             parts = {f"at most {milli // 10} %": milli for milli in (300, 400, 500)}
             return _ours(config, {"": 0.0}, {_SOON: _GUARDS[_SOON]}, need, parts)
+        case _ if policy == BESIDE:
+            return {f"{spent} % of the budget": partial(_beside, config, spent) for spent in (80, 95)}
         case "cotenant-at-risk":
             return _ours(config, {"risk 30 %": 0.3, "risk 80 %": 0.8}, {"guard": GuardConfig()})
         case "dedicated-lent":
@@ -134,10 +138,26 @@ def settings_of(config: GpuWorldConfig, policy: str) -> dict[str, Rule]:
             return _plain(config, policy)
 
 
+def _beside(config: GpuWorldConfig, spent_percent: int) -> SharingRule:
+    """What agent and scheduler do; times of a day are those of one that is squeezed to two hours."""
+    settings = GpuLendingSettings(
+        headroom_percent=0,
+        measured_every_s=20,
+        beside_percent=50,
+        spent_percent=spent_percent,
+        spent_s=config.day_s,
+        patience_s=900,
+        guard=_GUARDS[_SOON],
+    )
+    need = CardNeed(config.server_sm_pct, config.server_bandwidth_pct)
+    return BesideRule(config.cards, config.cards_per_root, config.server_memory_pct, need, settings, config.leave_s)
+
+
 POLICIES: Mapping[str, str] = {
     OURS: "shares by allocation, guard on the objective",
     "cotenant-by-need": "ours, and neighbours that want the same of a card are kept apart",
     HEADROOM: "the same, and jobs beside a replica have a part of its multiprocessors at most",
+    BESIDE: "what agent and scheduler do: parts of cards lent beside replicas, borrowers suspended",
     "cotenant-at-risk": "ours, and cards are lent at a stated risk only",
     DEDICATED: "cards of their own for the peak, jobs on the others",
     "dedicated-lent": "the same, and idle cards of the service are lent at a stated risk",

@@ -117,7 +117,7 @@ def contend(loads: CardLoads, prefill: Float, decode: Float, g: GpuLaw, form: La
         beside = g.interference * g.prefill_sm * on_sm
         rates.slow_prefill[r] = 1.0 + beside + g.interference * (g.prefill_bandwidth * on_bandwidth + wire)
         rates.slow_decode[r] = 1.0 + g.interference * (g.decode_sm * on_sm + g.decode_bandwidth * on_bandwidth + wire)
-        if loads.jobs[r] > 0:
+        if loads.sm[r] > 0.0:
             left = max(0.0, 1.0 - prefill[r] - decode[r])
             in_prefill = min(m, 1.0 - 1.0 / (1.0 + beside))
             sm = prefill[r] * in_prefill + decode[r] * min(m, 1.0 - g.server_decode_sm) + left * m

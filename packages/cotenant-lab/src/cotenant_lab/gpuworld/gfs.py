@@ -19,13 +19,13 @@ evictions, which may be 0; read as 1.5 less the share over the promised one.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import floor
 
 from cotenant_lab.gpuworld.arrivals import OfflineJob
 from cotenant_lab.gpuworld.forecasting import STEP_S, DemandForecast
-from cotenant_lab.gpuworld.sharing import WHOLE_PCT, Card, PlainRule, ReplicaPhase
+from cotenant_lab.gpuworld.sharing import WHOLE_PCT, Card, PlainRule, ReplicaPhase, ServerSignal
 
 _WASTE = 5.0
 _MANY, _FEW, _GROWTH = 1.5, 0.5, 1.5  # evictions over what the rate promises
@@ -64,7 +64,9 @@ class GfsRule(PlainRule):
         """Cards that jobs may hold together."""
         return self._factor * (cards - min(cards, max(0, floor(self._demand))))
 
-    def observed(self, now_s: float, cards: Sequence[Card]) -> Sequence[OfflineJob]:
+    def observed(
+        self, now_s: float, cards: Sequence[Card], signals: Mapping[int, ServerSignal]
+    ) -> Sequence[OfflineJob]:
         """Nobody leaves; promises that were kept are counted."""
         self._now_s = now_s
         running = {job.number: job for card in cards for job in card.jobs}

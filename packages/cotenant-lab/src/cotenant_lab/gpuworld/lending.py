@@ -10,7 +10,7 @@ Limits: no borrower beside a replica: the driver's share of time with a kernel i
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from cotenant.engine.node.gpu_lending.policy import GpuLendingMemory, decide
@@ -42,6 +42,7 @@ class LentRule:
     sliced: bool = False
     alone: bool = True
     reads_signals: bool = False
+    observed_every_s: int = 10
     _memory: GpuLendingMemory = field(default_factory=GpuLendingMemory)
 
     def replica_card(self, cards: Sequence[Card]) -> int:
@@ -72,7 +73,17 @@ class LentRule:
                 at_s = now_s + 60.0 * (minute - 9)
                 self._decide(at_s, [(number, number < wanted, ()) for number in range(self.held)])
 
-    def observed(self, now_s: float, cards: Sequence[Card]) -> Sequence[OfflineJob]:
+    def share_pct(self, job: OfflineJob) -> int:
+        """Its memory."""
+        return job.memory_pct
+
+    def limit_milli(self, job: OfflineJob) -> int:
+        """None: it is alone on its card, or with others of its kind."""
+        return WHOLE_MILLI
+
+    def observed(
+        self, now_s: float, cards: Sequence[Card], signals: Mapping[int, ServerSignal]
+    ) -> Sequence[OfflineJob]:
         """One look at the held cards; the jobs that are to leave."""
         seen = [(card.number, card.replica is not ReplicaPhase.NONE, card.jobs) for card in cards[: self.held]]
         going = self._decide(now_s, seen)

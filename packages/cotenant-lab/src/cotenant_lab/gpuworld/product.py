@@ -13,14 +13,13 @@
 - Headroom (`beside_milli`): beside a replica jobs never have more than this, whatever the guard allows.
   A share of `gpu-core` that MPS holds is such a limit, though on a card of the job's own as well.
 
-Limits: on nodes the product's guard moves CPU; no policy moves a GPU's share there yet, so what is measured here is the
-rule on a knob that is held by hand today (`cotenant node hold`). Running jobs follow a ceiling at once; MPS takes a new
-percentage only for clients that start from then on.
+Limits: the ceiling is one that running jobs follow at once; MPS takes a new percentage only for clients that start from
+then on, so no node does this. What nodes do is in `beside.py`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from cotenant.model.cluster.qos import PriorityClass, QoSClass
@@ -72,6 +71,7 @@ class CotenantRule:
     alone: bool = False
     reads_signals: bool = True
     leave_s: float = 0.0
+    observed_every_s: int = 10
     _memories: dict[int, GuardMemory] = field(default_factory=dict)
     _history: PeakHistory = field(init=False)
     _pool: LearntPool = field(init=False)
@@ -95,9 +95,19 @@ class CotenantRule:
         amount = peak_amount("gpu-core", self._history, self._pool, pods, capacity, 0, self.peak)
         self._lent = amount.value // WHOLE_MILLI
 
-    def observed(self, now_s: float, cards: Sequence[Card]) -> Sequence[OfflineJob]:
+    def observed(
+        self, now_s: float, cards: Sequence[Card], signals: Mapping[int, ServerSignal]
+    ) -> Sequence[OfflineJob]:
         """Nobody leaves but for a replica."""
         return ()
+
+    def share_pct(self, job: OfflineJob) -> int:
+        """Its memory."""
+        return job.memory_pct
+
+    def limit_milli(self, job: OfflineJob) -> int:
+        """None of its own."""
+        return WHOLE_MILLI
 
     def replica_card(self, cards: Sequence[Card]) -> int:
         """The allocation's card; where there is none, with the youngest jobs' shares counted as free."""

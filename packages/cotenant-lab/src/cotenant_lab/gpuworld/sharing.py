@@ -15,7 +15,7 @@ names a card for a replica and for a job; the world evicts, youngest first, what
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Protocol
@@ -81,6 +81,7 @@ class SharingRule(Protocol):
     alone: bool  # no job beside a replica
     reads_signals: bool  # of replicas, to set ceilings
     leave_s: float  # in which an evicted job writes a checkpoint, and a replica waits for it; 0: it is ended at once
+    observed_every_s: int
 
     def replica_card(self, cards: Sequence[Card]) -> int:
         """The card for a new replica, one without a replica; jobs in its way are evicted."""
@@ -94,8 +95,16 @@ class SharingRule(Protocol):
     def measured(self, now_s: float, wanted: int, peak: int) -> None:
         """Every ten minutes: the most replicas that were wanted since, and how many the service may ask for."""
 
-    def observed(self, now_s: float, cards: Sequence[Card]) -> Sequence[OfflineJob]:
-        """Every ten seconds: the jobs that are to leave now."""
+    def observed(
+        self, now_s: float, cards: Sequence[Card], signals: Mapping[int, ServerSignal]
+    ) -> Sequence[OfflineJob]:
+        """Every `observed_every_s`: the jobs that are to leave now. `signals`: of replicas, by card."""
+
+    def share_pct(self, job: OfflineJob) -> int:
+        """What a job asks for, percent of a card: who asks for less fits wherever it does."""
+
+    def limit_milli(self, job: OfflineJob) -> int:
+        """What a job may have of multiprocessors, wherever it is: from its start and every `observed_every_s`."""
 
 
 @dataclass(slots=True)
@@ -110,6 +119,7 @@ class PlainRule:
     fixed_milli: int = WHOLE_MILLI  # beside a replica
     reads_signals: bool = False
     leave_s: float = 0.0
+    observed_every_s: int = 10
 
     def replica_card(self, cards: Sequence[Card]) -> int:
         """An idle card, the first on which it fits, else the card of the youngest job."""
@@ -138,9 +148,19 @@ class PlainRule:
     def measured(self, now_s: float, wanted: int, peak: int) -> None:
         """Nothing is learned."""
 
-    def observed(self, now_s: float, cards: Sequence[Card]) -> Sequence[OfflineJob]:
+    def observed(
+        self, now_s: float, cards: Sequence[Card], signals: Mapping[int, ServerSignal]
+    ) -> Sequence[OfflineJob]:
         """Nobody leaves but for a replica."""
         return ()
+
+    def share_pct(self, job: OfflineJob) -> int:
+        """Its memory."""
+        return job.memory_pct
+
+    def limit_milli(self, job: OfflineJob) -> int:
+        """None of its own."""
+        return WHOLE_MILLI
 
 
 def plain_replica_card(cards: Sequence[Card], alone: bool, memory_pct: int = 50) -> int:

@@ -26,7 +26,7 @@ from cotenant_lab.gpuworld.contention import contend, gpu_law, new_loads, new_ra
 from cotenant_lab.gpuworld.serving import LOGGED, PPM, ServerLaw, advance, new_replicas, route
 from cotenant_lab.gpuworld.sharing import WHOLE_PCT, Card, ReplicaPhase, ServerSignal, SharingRule
 
-_SIGNAL_S, _OBSERVED_S, _MINUTE_S, _MEASURED_S = 5, 10, 60, 600
+_SIGNAL_S, _MINUTE_S, _MEASURED_S = 5, 60, 600
 _WINDOW_US = 20 * SECOND_US
 _LOOKED_AT = 30  # jobs of the queue that are tried at once
 _EDGE_US = 60 * SECOND_US  # requests of the last minute are not judged
@@ -92,10 +92,8 @@ class GpuWorld:
             minute = self.now_s // _MINUTE_S
             self.rule.measured(float(self.now_s), int(self.wanted[minute - 10 : minute].max()), self._peak)
             self._changed = True
-        if self.now_s % _OBSERVED_S == 0:
-            for job in self.rule.observed(float(self.now_s), self.cards):
-                self._evict(next(card for card in self.cards if job in card.jobs), job)
-                self._changed = True
+        if self.now_s % self.rule.observed_every_s == 0:
+            self._observe()
         self._replicas_change()
         while self._due and self._due[0].arrives_s <= self.now_s:
             self.queue.append(self._due.pop(0))
@@ -167,6 +165,17 @@ class GpuWorld:
         self._changed = True
         return card
 
+    def _observe(self) -> None:
+        with_replica = [card for card in self.cards if card.replica is not ReplicaPhase.NONE]
+        signals = {card.number: self._signal(card.number) for card in with_replica if self.rule.reads_signals}
+        for job in self.rule.observed(float(self.now_s), self.cards, signals):
+            self._evict(next(card for card in self.cards if job in card.jobs), job)
+            self._changed = True
+        for card in self.cards:
+            for job in card.jobs:
+                job.limit_milli = self.rule.limit_milli(job)
+            self._sum(card)
+
     def _replicas_change(self) -> None:
         for card in self.cards:
             at = card.number
@@ -191,24 +200,26 @@ class GpuWorld:
         self._changed = False
         refused_pct = WHOLE_PCT + 1
         for job in self.queue[:_LOOKED_AT]:
-            number = self.rule.job_card(self.cards, job) if job.memory_pct < refused_pct else None
+            asked_pct = self.rule.share_pct(job)
+            number = self.rule.job_card(self.cards, job) if asked_pct < refused_pct else None
             if number is None:
-                refused_pct = min(refused_pct, job.memory_pct)
+                refused_pct = min(refused_pct, asked_pct)
                 continue
             card = self.cards[number]
             card.jobs.append(job)
             assert card.free_pct >= 0, card
             self.queue.remove(job)
             job.started_s, job.ready_s = float(self.now_s), self.now_s + self.config.restart_s
+            job.limit_milli = self.rule.limit_milli(job)
             self.starts += 1
             self._sum(card)
 
     def _sum(self, card: Card) -> None:
         at, jobs = card.number, card.jobs
         self.loads.jobs[at] = len(jobs)
-        self.loads.sm[at] = sum(job.sm for job in jobs)
-        self.loads.bandwidth[at] = sum(job.bandwidth for job in jobs)
-        self.loads.pcie[at] = sum(job.pcie for job in jobs)
+        self.loads.sm[at] = sum(job.sm * job.part for job in jobs)
+        self.loads.bandwidth[at] = sum(job.bandwidth * job.part for job in jobs)
+        self.loads.pcie[at] = sum(job.pcie * job.part for job in jobs)
 
     def _ceilings(self) -> None:
         for card in self.cards:
@@ -231,7 +242,7 @@ class GpuWorld:
             speed = float(self.rates.speed[card.number])
             for job in list(card.jobs):
                 if job.ready_s <= self.now_s:
-                    job.done_s = min(job.work_s, job.done_s + speed)
+                    job.done_s = min(job.work_s, job.done_s + speed * job.part)
                 if job.done_s >= job.work_s:
                     card.jobs.remove(job)
                     self._sum(card)

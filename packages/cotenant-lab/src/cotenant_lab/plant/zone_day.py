@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from enum import StrEnum
 
 import numpy as np
 
@@ -34,15 +35,26 @@ DAY = (*PHASES, "a light service beside batch", "batch alone", "a bulk service b
 _PERIOD_US = 1_000_000
 
 
+class MidDay(StrEnum):
+    """What happens to the zone's process at the sixth phase."""
+
+    NOTHING = "nothing"
+    KEPT = "kept"  # it starts again, and what it learned is there
+    LOST = "lost"  # it starts again, and learns anew
+
+
 @dataclass(frozen=True, slots=True)
 class PhaseOutcome:
-    """One phase. `fixed`: mean outcome by scheduler; `learned`: the zone's; `settled`: the zone's in the last half."""
+    """One phase. `fixed`: mean outcome by scheduler; `learned`: the zone's; `settled`, `fixed_settled`: of the last
+    half.
+    """
 
     phase: str
     fixed: dict[ZoneMode, float]
     learned: float
     settled: float
     readings: int
+    fixed_settled: dict[ZoneMode, float]
 
     @property
     def best(self) -> float:
@@ -55,12 +67,18 @@ class PhaseOutcome:
         return max(0.0, (self.best - self.learned) * self.readings)
 
 
-def day(seed: int, readings: int = 120, phases: Iterable[str] = DAY, scenes: bool = True) -> list[PhaseOutcome]:
+def day(
+    seed: int,
+    readings: int = 120,
+    phases: Iterable[str] = DAY,
+    scenes: bool = True,
+    mid_day: MidDay = MidDay.NOTHING,
+) -> list[PhaseOutcome]:
     """Every phase with so many readings. `scenes` False: the zone follows its rules instead of what it learned."""
     names = tuple(phases)
     config = ZoneConfig(scenes=scenes, calm_s=5.0)
     fixed = {mode: _fixed(mode, names, readings, seed, config) for mode in USUAL_MODES}
-    learned = _learned(names, readings, seed, config)
+    learned = _learned(names, readings, seed, config, mid_day)
     half = readings // 2
     return [
         PhaseOutcome(
@@ -69,6 +87,7 @@ def day(seed: int, readings: int = 120, phases: Iterable[str] = DAY, scenes: boo
             float(np.mean(learned[at])),
             float(np.mean(learned[at][half:])),
             readings,
+            {mode: float(np.mean(outcomes[at][half:])) for mode, outcomes in fixed.items()},
         )
         for at, name in enumerate(names)
     ]
@@ -82,14 +101,25 @@ def _fixed(mode: ZoneMode, names: tuple[str, ...], readings: int, seed: int, con
     return found
 
 
-def _learned(names: tuple[str, ...], readings: int, seed: int, config: ZoneConfig) -> list[list[float]]:
+def _zone(config: ZoneConfig) -> Zone:
     rows = {"web": ZoneRow(ZoneClass.SERVICE), "bulk": ZoneRow(ZoneClass.SERVICE), "batch": ZoneRow(ZoneClass.BATCH)}
     limits = ZoneLimits(canary_s=1.0, dwell_s=3.0, ban_s=10.0)
-    zone = Zone("day", rows, (ZoneSetting(Backend.ROOT, ZoneMode.WEIGHTED),), USUAL_MODES, config, limits)
+    return Zone("day", rows, (ZoneSetting(Backend.ROOT, ZoneMode.WEIGHTED),), USUAL_MODES, config, limits)
+
+
+def _learned(
+    names: tuple[str, ...], readings: int, seed: int, config: ZoneConfig, mid_day: MidDay
+) -> list[list[float]]:
+    zone = _zone(config)
     cpu, found, now_s = ZoneCpu((), ZoneMode.WEIGHTED, np.random.default_rng(seed)), [], 0.0
     _carry_out(zone, zone.start(now_s), now_s, cpu)
-    for name in names:
+    for at, name in enumerate(names):
         cpu.replace(PHASES[name])
+        if at == len(names) // 2 and mid_day is not MidDay.NOTHING:
+            before, zone = zone, _zone(config)
+            if mid_day is MidDay.KEPT and zone.scenes is not None and before.scenes is not None:
+                zone.scenes.restore(before.scenes.table)
+            _carry_out(zone, zone.start(now_s), now_s, cpu)
         outcomes = []
         for _ in range(readings):
             reading: ZoneReading = cpu.run(_PERIOD_US)

@@ -70,10 +70,10 @@ def test_the_quota_is_what_the_forecast_leaves_and_jobs_wait_beyond_it() -> None
 
 def test_the_factor_follows_broken_promises() -> None:
     gfs, cards = taught(rule(rate=0.5)), [Card(0, jobs=[job(1), job(2)]), Card(1, jobs=[job(3)])]
-    gfs.observed(10.0, cards)
+    gfs.observed(10.0, cards, {})
     assert gfs.replica_card(cards) == 1
     cards[1].jobs.clear()
-    gfs.observed(HOUR_S + 10.0, cards)  # an hour's promise to both others was kept
+    gfs.observed(HOUR_S + 10.0, cards, {})  # an hour's promise to both others was kept
     gfs.measured(HOUR_S + 20.0, 2, 10)
     assert gfs._factor == 1.0, "a third broken, where a half is promised"
     gfs.replica_card([cards[0]])
@@ -88,8 +88,8 @@ def test_the_factor_grows_where_promises_hold_and_somebody_waits_for_an_hour() -
     gfs, cards = taught(rule(rate=0.5)), [Card(0, jobs=[job(1)])]
     full = [Card(0, jobs=[job(1, 100)])]
     assert gfs.job_card(full, job(9)) is None
-    gfs.observed(1.0, cards)
-    gfs.observed(1.0 + HOUR_S, cards)
+    gfs.observed(1.0, cards, {})
+    gfs.observed(1.0 + HOUR_S, cards, {})
     gfs.measured(2.0 + HOUR_S, 2, 10)
     assert gfs._factor == 1.5
     assert gfs.job_card([Card(number) for number in range(8)], job(9)) == 0, "it waits no more"

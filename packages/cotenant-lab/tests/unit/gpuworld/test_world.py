@@ -11,6 +11,7 @@ from cotenant.model.devices.card_need import CardNeed
 from cotenant.policy.nodeqos.guard.config import GuardConfig
 from cotenant.policy.overcommit.peak import PeakSettings
 from cotenant_lab.gpuworld.arrivals import OfflineJob
+from cotenant_lab.gpuworld.beside import BesideRule
 from cotenant_lab.gpuworld.comparing import POLICIES, best, compare, run_one, settings_of
 from cotenant_lab.gpuworld.config import GpuWorldConfig
 from cotenant_lab.gpuworld.lending import LentRule
@@ -169,7 +170,7 @@ def lending(risk: float = 0.9) -> LentRule:
 
 
 def looked_at(rule: LentRule, card: Card, minutes: int, from_s: float = 0.0) -> list[OfflineJob]:
-    return [gone for at in range(minutes * 6) for gone in rule.observed(from_s + 10.0 * at, [card, Card(1)])]
+    return [gone for at in range(minutes * 6) for gone in rule.observed(from_s + 10.0 * at, [card, Card(1)], {})]
 
 
 def test_an_idle_card_is_lent_by_the_agents_own_policy_once_its_use_is_known() -> None:
@@ -185,6 +186,40 @@ def test_an_idle_card_is_lent_by_the_agents_own_policy_once_its_use_is_known() -
     assert not looked_at(rule, borrowed, 2, 3600.0)
     borrowed.replica = ReplicaPhase.SERVING  # beside it, as no rule would put them
     assert small in looked_at(rule, borrowed, 1, 3720.0)
+
+
+def beside(cards: int = 2) -> BesideRule:
+    settings = GpuLendingSettings(headroom_percent=0, measured_every_s=20, beside_percent=50)
+    return BesideRule(cards, 2, 50, CardNeed(50, 50), settings, 15.0)
+
+
+def test_lent_parts_are_those_of_the_agents_policy_and_cards_those_of_the_schedulers_allocation() -> None:
+    rule, small, large = beside(), job(1, 30), job(2, 80)
+    cards = [Card(0), Card(1)]
+    assert (rule.limit_milli(small), rule.limit_milli(large)) == (500, 1000)
+    assert rule.job_card(cards, large) is not None
+    assert rule.replica_card([Card(0, jobs=[small]), Card(1)]) == 1, "where least is lent"
+    cards = [Card(0, ReplicaPhase.SERVING, 50), Card(1)]
+    calm = ServerSignal(0, 20_000_000, 100, 300_000, 0, 0)
+    for at_s in range(0, 600, 5):
+        assert not rule.observed(float(at_s), cards, {0: calm})
+    cards[1].jobs.append(large)
+    assert rule.job_card(cards, small) == 0, "beside the replica, whose memory leaves half"
+    assert rule.job_card(cards, job(3, 60)) is None
+
+
+def test_a_borrower_beside_a_replica_in_trouble_is_suspended_and_keeps_its_place() -> None:
+    rule, borrower = beside(), job(1, 30)
+    cards = [Card(0, ReplicaPhase.SERVING, 50, [borrower]), Card(1)]
+    calm = ServerSignal(0, 20_000_000, 100, 300_000, 0, 400)
+    missed = ServerSignal(0, 20_000_000, 100, 1_500_000, 20, 400)
+    for at_s in range(0, 300, 5):
+        assert not rule.observed(float(at_s), cards, {0: calm})
+    assert rule.limit_milli(borrower) == 500
+    for at_s in range(300, 330, 5):
+        assert not rule.observed(float(at_s), cards, {0: missed})
+    assert rule.limit_milli(borrower) == 0
+    assert rule.job_card(cards, job(2, 20)) == 1, "nobody is offered the rest"
 
 
 def test_who_is_given_time_writes_a_checkpoint_and_the_replica_waits_for_it() -> None:

@@ -102,6 +102,7 @@ class Cluster(ClusterMeasurements):
             self._pods.happened.add,
             self._reconsidered.setdefault,
             self._outbox.count,
+            lambda entry: self._components.preempting.is_going(entry),
             lambda entry: self._budgets.is_spent(entry.seen.pod),
             lambda entries, going: self._components.preempting.bears(entries, going, self._pods.by_uid),
             self._components.losses.job_of,

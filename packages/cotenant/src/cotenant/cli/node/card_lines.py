@@ -17,19 +17,38 @@ def card_lines(gpus: Sequence[GpuCounters], answer: JsonMapping) -> list[str]:
     names = {entry["uid"]: entry["pod"] for entry in answer["state"]["pods"]} if answer["up"] else {}
     held = [entry for entry in answer.get("holds", ()) if entry["state"] == "held"]
     lines = [_line(gpu, names, held) for gpu in gpus]
+    if answer["up"]:
+        lines += _idle(answer["state"].get("idle_gpus") or {})
     of_clients = [_shown(entry) for entry in held if entry["target"]["knob"] in _MPS]
     return [*lines, f"MPS clients that start now: {', '.join(of_clients)}"] if of_clients else lines
 
 
+def _idle(found: JsonMapping) -> list[str]:
+    """Of the GPUs that somebody holds those that nobody uses, as the agent has it."""
+    if not found.get("allocated"):
+        return []
+    line = f"{found['idle']} of {found['allocated']} held GPUs are idle"
+    if found["idle"]:
+        holders = ", ".join(found["idle_holders"])
+        line += f", with {found['idle_memory_bytes'] / _GIB:.1f} GiB of memory in use: {holders}"
+    return [line + (f"; of {found['unknown']} the driver does not say" if found["unknown"] else "")]
+
+
 def _line(gpu: GpuCounters, names: JsonMapping, held: Sequence[JsonMapping]) -> str:
     used, total = gpu.memory_used_bytes / _GIB, gpu.memory_total_bytes / _GIB
-    parts = [
-        f"GPU {gpu.index} {gpu.name}: {gpu.utilisation_percent} % in use, memory {used:.1f} GiB of {total:.1f} GiB"
-    ]
+    busy = "use not known" if gpu.utilisation_percent is None else f"{gpu.utilisation_percent} % in use"
+    parts = [f"GPU {gpu.index} {gpu.name}: {busy}, memory {used:.1f} GiB of {total:.1f} GiB"]
     if not gpu.healthy:
         parts.append(f"UNHEALTHY{f' ({gpu.fault})' if gpu.fault else ''}")
     if gpu.divided:
-        parts.append("divided (MIG)")
+        instances = [
+            f"#{one.number} {one.memory_used_bytes / _GIB:.1f} of {one.memory_total_bytes / _GIB:.1f} GiB"
+            for one in gpu.instances
+        ]
+        parts.append(f"divided (MIG{': ' if instances else ''}{', '.join(instances)})")
+    if gpu.throttled_by:
+        parts.append(f"slowed by {' and '.join(gpu.throttled_by)}")
+    parts += [f"Xid {xid} {times} x" for xid, times in gpu.xids]
     users = "; ".join(_user(use, names) for use in gpu.pods)
     mine = ", ".join(_shown(entry) for entry in held if entry["target"]["group"] == gpu.uuid)
     line = ", ".join(parts)

@@ -44,7 +44,14 @@ def gpus(
     *,
     dcgm: Annotated[Path | None, Parameter(help="Page of NVIDIA's DCGM exporter, in a file.")] = None,
     nvidia_smi: Annotated[Path | None, Parameter(help="Output of `nvidia-smi -q -x`.")] = None,
-    amd_smi: Annotated[Path | None, Parameter(help="Output of `amd-smi metric --json`.")] = None,
+    nvidia_smi_list: Annotated[
+        Path | None, Parameter(help="Output of `nvidia-smi -L`: by it MIG instances are those that were given.")
+    ] = None,
+    amd_smi: Annotated[
+        tuple[Path, ...],
+        Parameter(help="Output of `amd-smi metric --json`; repeated for those of its `list`, `static`, `process`."),
+    ] = (),
+    rocm_smi: Annotated[Path | None, Parameter(help="Output of `rocm-smi -a --json`.")] = None,
     pod_resources: Annotated[
         Path | None, Parameter(help="Kubelet's PodResourcesLister/List, as JSON: who holds which device.")
     ] = None,
@@ -68,9 +75,8 @@ def gpus(
     from cotenant.cli.node import gpus as command
 
     reading = None if append is None else command.CardReading(append, service, level)
-    return command.gpus(
-        dcgm, nvidia_smi, amd_smi, pod_resources, of_this_machine, json, pmon=pmon, agent=agent, reading=reading
-    )
+    files = command.Recordings(dcgm, nvidia_smi, nvidia_smi_list, amd_smi, rocm_smi, pod_resources, pmon)
+    return command.gpus(files, of_this_machine, json, agent=agent, reading=reading)
 
 
 @app.command(name="gpu-culprit")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from cotenant.drivers.gpu.dcgm import read_dcgm
 from cotenant.drivers.gpu.nvidia_smi import read_nvidia_smi
 from cotenant.drivers.gpu.pmon import read_pmon, with_processes
 from cotenant.drivers.gpu.recorded_values import MAX_BYTES
+from cotenant.drivers.gpu.rocm_smi import read_rocm_smi
 from cotenant.drivers.kubelet.pod_of_process import uid_of_pod
 from cotenant.drivers.kubelet.pod_resources import read_pod_resources
 from cotenant.engine.node.gpu_holding import IDLE_BELOW_PERMILLE, attributed, idle_gpus
@@ -31,36 +31,37 @@ class CardReading:
     level: float | None
 
 
+@dataclass(frozen=True, slots=True)
+class Recordings:
+    """The files, each of one tool's output."""
+
+    dcgm: Path | None = None
+    nvidia_smi: Path | None = None
+    nvidia_smi_list: Path | None = None
+    amd_smi: tuple[Path, ...] = ()
+    rocm_smi: Path | None = None
+    pod_resources: Path | None = None
+    pmon: Path | None = None
+
+
 def gpus(
-    dcgm: Path | None,
-    nvidia_smi: Path | None,
-    amd_smi: Path | None,
-    pod_resources: Path | None,
+    files: Recordings,
     of_this_machine: bool,
     as_json: bool,
     proc: Path = Path("/proc"),
     *,
-    pmon: Path | None = None,
     agent: str = "",
     reading: CardReading | None = None,
 ) -> int:
     """Read the recordings that are given. `of_this_machine`: and of this moment, so process ids can be looked up, and
     named by the `agent`. `reading`: append what a service and its neighbours take. Raises `InvalidInput`.
     """
-    sources: list[tuple[str, Path | None, Callable[[str], tuple[GpuUse, ...]]]] = [
-        ("--dcgm", dcgm, read_dcgm),
-        ("--nvidia-smi", nvidia_smi, read_nvidia_smi),
-        ("--amd-smi", amd_smi, read_amd_smi),
-    ]
-    if all(path is None for _, path, _ in sources):
-        hint = "`cotenant node status` has this machine's own, by NVML"
-        raise InvalidInput("gpus", "nothing", "--dcgm, --nvidia-smi or --amd-smi FILE", hint)
     given: dict[str, list[GpuHolder]] = {}
-    if pod_resources is not None:
-        given = read_pod_resources(_text("--pod-resources", pod_resources))
-    uses = [use for option, path, read in sources if path is not None for use in read(_text(option, path))]
-    if pmon is not None:
-        uses = with_processes(uses, read_pmon(_text("--pmon", pmon)))
+    uses = _uses(files)
+    if files.pod_resources is not None:
+        given = read_pod_resources(_text("--pod-resources", files.pod_resources))
+    if files.pmon is not None:
+        uses = with_processes(uses, read_pmon(_text("--pmon", files.pmon)))
     names = pod_names(agent) if agent and of_this_machine else {}
     pods: dict[int, GpuHolder] = {}
     for process in (process for use in uses if of_this_machine for process in use.processes):
@@ -86,6 +87,24 @@ def gpus(
     if idle.unknown:
         print(f"of {idle.unknown} the recording does not say how active they are")
     return 0
+
+
+def _uses(files: Recordings) -> list[GpuUse]:
+    """All GPUs of all recordings."""
+    found: list[GpuUse] = []
+    if files.dcgm is not None:
+        found += read_dcgm(_text("--dcgm", files.dcgm))
+    if files.nvidia_smi is not None:
+        listed = "" if files.nvidia_smi_list is None else _text("--nvidia-smi-list", files.nvidia_smi_list)
+        found += read_nvidia_smi(_text("--nvidia-smi", files.nvidia_smi), listed)
+    if files.amd_smi:
+        found += read_amd_smi(*(_text("--amd-smi", path) for path in files.amd_smi))
+    if files.rocm_smi is not None:
+        found += read_rocm_smi(_text("--rocm-smi", files.rocm_smi))
+    if not found:
+        hint = "`cotenant node status` has this machine's own, by NVML"
+        raise InvalidInput("gpus", "nothing", "--dcgm, --nvidia-smi, --amd-smi or --rocm-smi FILE", hint)
+    return found
 
 
 def _row(use: GpuUse) -> tuple[str, ...]:

@@ -29,6 +29,7 @@ def inspected(state: JsonObject) -> list[str]:
         )
         if "preempt" in vm:
             lines.append(f"  kernel: preempt={vm['preempt'] or 'unknown'}, {vm['hz']} ticks a second")
+        lines += _quotas(vm, state.get("machines", {}))
     lines += monitors(state.get("monitors", {}))
     lines += [_pod(name, pod) for name, pod in state.get("pods", {}).items()]
     reading = state["reading"]
@@ -39,11 +40,39 @@ def inspected(state: JsonObject) -> list[str]:
         use = ""
         if seen:
             late = counted(int(seen["late"]), "late dispatch", "late dispatches")
-            use = f"; {late}, {seen['cpuUs'] / 1e6 / reading['seconds']:.2f} CPUs"
+            use = f"; {late}, {seen['cpuUs'] / 1e6 / reading['seconds']:.2f} CPUs{_felt(seen)}"
         lines.append(f"  {group}: {_row(row)}{use}")
-    lines += _scenes(state["scenes"]) if "scenes" in state else []
+    lines += [f"  {state['unprotected']}"] if "unprotected" in state else []
+    for group, series in state.get("reclaimed", {}).items():
+        rest = ", let alone: its memory is in use" if series["inUse"] else ""
+        lines.append(f"  {group}: {int(series['askedBytes']) >> 20} MiB asked for by reclaim until now{rest}")
+    lines += _scenes(state.get("scenes"), "/" in state["setting"])
     lines += [f"  not tried again for {left:.0f} s: {setting}" for setting, left in state["banned"].items()]
     return lines
+
+
+def _quotas(machine: JsonObject, together: JsonObject) -> list[str]:
+    """What a machine may have besides its memory and vCPUs, and all machines of the host against the keeper's most."""
+    lines = []
+    if "diskMib" in machine:
+        cpu = f"{machine['cpuMilli'] / 1000:g} CPUs at most" if machine["cpuMilli"] else "no limit of CPU time"
+        used = f"images take {machine['diskBytes'] / (1 << 20):.0f} of {machine['diskMib']} MiB"
+        lines.append(f"  limits: {cpu}, {used}")
+    if together:
+        memory, vcpus, disk = together["memoryMib"], together["vcpus"], together["diskMib"]
+        lines.append(
+            f"  all machines of this host: {memory[0]} of {memory[1]} MiB, {vcpus[0]} of {vcpus[1]} vCPUs, "
+            f"{disk[0]} of {disk[1]} MiB for images"
+        )
+    return lines
+
+
+def _felt(seen: JsonObject) -> str:
+    """What a group's objective and its memory and disk say, where they are known."""
+    burn = f", burn rate {seen['burn']:.2f}" if "burn" in seen else ""
+    if "memoryStall" not in seen:
+        return burn
+    return f"{burn}, waited {_percent(seen['memoryStall'])} for memory, {_percent(seen['ioStall'])} for its disk"
 
 
 def monitors(figures: JsonObject) -> list[str]:
@@ -59,8 +88,9 @@ def monitors(figures: JsonObject) -> list[str]:
     exits = "" if back["exits_per_s"] is None else f", {back['exits_per_s']:.0f} exits a second"
     return [
         f"  front end: {_shown(front['runnable'], '')} runnable, {_shown(front['wait_ms'], ' ms')} waited a turn, "
-        f"softirq {_shown(front['softirq_cpus'], ' CPUs')}, pressure of CPU {_percent(front['cpu_pressure'])}, memory "
-        f"{_percent(front['memory_pressure'])}, io {_percent(front['io_pressure'])}",
+        f"softirq {_shown(front['softirq_cpus'], ' CPUs')}, steal {_shown(front['steal_cpus'], ' CPUs')}, "
+        f"pressure of CPU {_percent(front['cpu_pressure'])}, memory {_percent(front['memory_pressure'])}, io "
+        f"{_percent(front['io_pressure'])}",
         f"  back end: vCPUs {back['vcpu_cpus']:.2f} CPUs, {_percent(back['stolen'])} stolen, devices "
         f"{back['device_cpus']:.2f}, virtiofsd {back['share_cpus']:.2f}, vhost {back['vhost_cpus']:.2f}{kicks}{exits}",
     ]
@@ -74,10 +104,15 @@ def _percent(share: float | None) -> str:
     return "?" if share is None else f"{100 * share:.1f} %"
 
 
-def _scenes(scenes: JsonObject) -> list[str]:
-    """The scene now with its evidence, and what each mode brought in each scene."""
+def _scenes(scenes: JsonObject | None, loads: bool) -> list[str]:
+    """The scene now with its evidence, and what each mode brought in each scene. `loads`: a kernel scheduler runs."""
+    if scenes is None:
+        return ["  scenes: not learned; policy: {scenes: true} in its file switches it on"] if loads else []
     evidence = ", ".join(f"{name} {value}" for name, value in scenes["evidence"].items())
     lines = [f"  scene: {scenes['now']} ({evidence})"] if scenes["now"] else []
+    if scenes["learned"]:
+        kept = f", {scenes['restored']} of them before the last start" if scenes["restored"] else ""
+        lines.append(f"    learned of {counted(int(scenes['readings']), 'reading')}{kept}; outcomes 0 to 1:")
     for scene, modes in scenes["learned"].items():
         found = sorted(modes.items(), key=lambda pair: -float(pair[1]["outcome"]))
         told = ", ".join(f"{mode} {known['outcome']:.3f} of {known['readings']}" for mode, known in found)
@@ -128,6 +163,7 @@ def _row(row: JsonObject) -> str:
         f" late above {row['lateUs'] or '-'} us"
         + (f", memory.low {int(row['memoryLowBytes']) >> 20} MiB" if "memoryLowBytes" in row else "")
         + (f", io.weight {row['ioWeight']}" if "ioWeight" in row else "")
+        + (f", reclaimed to {int(row['reclaimToBytes']) >> 20} MiB" if "reclaimToBytes" in row else "")
         + "".join(f", {name} {kind}" for name, kind in row.get("threads", {}).items())
     )
 

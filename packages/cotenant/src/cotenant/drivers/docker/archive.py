@@ -35,16 +35,21 @@ _MAX_DOCUMENT = 4 << 20  # of manifest and configuration
 
 @dataclass(frozen=True, slots=True)
 class ImageLimits:
-    """Most bytes of all files of an image once unpacked, files, and layers."""
+    """Most bytes of all files of an image once unpacked, of a layer, which may have files that a later one removes,
+    files, and layers.
+    """
 
     bytes: int = 2 << 30
+    layer_bytes: int = 4 << 30
     files: int = 200_000
     layers: int = 128
 
 
 @dataclass(frozen=True, slots=True)
 class ImageConfig:
-    """How an image's program is started. `user`: as written, `USER[:GROUP]`, names or numbers; "": root."""
+    """How an image's program is started. `user`: as written, `USER[:GROUP]`, names or numbers; "": root;
+    `size_bytes`: of all files of its root.
+    """
 
     entrypoint: tuple[str, ...] = ()
     command: tuple[str, ...] = ()
@@ -52,6 +57,7 @@ class ImageConfig:
     workdir: str = "/"
     user: str = ""
     digest: str = ""
+    size_bytes: int = 0
 
 
 @dataclass(slots=True)
@@ -82,11 +88,11 @@ def unpack_image(path: Path, target: Path, limits: ImageLimits | None = None) ->
             _check_count("layers", len(layers), (limits or ImageLimits()).layers, path)
             target.mkdir(parents=True)
             try:
-                _unpack(archive, layers, config, target, limits or ImageLimits(), path)
+                size_bytes = _unpack(archive, layers, config, target, limits or ImageLimits(), path)
             except BaseException:
                 shutil.rmtree(target, ignore_errors=True)
                 raise
-            return _config(name, config, archive, path)
+            return _config(name, config, archive, path, size_bytes)
     except (tarfile.TarError, OSError, EOFError, zlib.error) as error:
         raise InvalidInput(
             str(path), str(error) or type(error).__name__, "an image saved by docker or podman"
@@ -156,7 +162,7 @@ def _unpack(
     target: Path,
     limits: ImageLimits,
     path: Path,
-) -> None:
+) -> int:
     rootfs = config.get("rootfs")
     told = rootfs.get("diff_ids") if isinstance(rootfs, dict) else None
     if not isinstance(told, list) or len(told) != len(layers):
@@ -165,18 +171,19 @@ def _unpack(
     root.info.type, root.info.mode = tarfile.DIRTYPE, 0o755
     for number, (name, digest) in enumerate(zip(layers, told, strict=True)):
         with _layer(archive, name, path) as file:
-            found = f"sha256:{hashlib.file_digest(_Bounded(file, limits.bytes * 2, path), 'sha256').hexdigest()}"
+            found = f"sha256:{hashlib.file_digest(_Bounded(file, limits.layer_bytes, path), 'sha256').hexdigest()}"
             if found != digest:
                 raise InvalidInput(str(path), name, f"a layer with the digest {digest}", f"it is {found}")
             file.seek(0)
             with tarfile.open(fileobj=file, mode="r:") as layer:
                 _merge(root, layer, number, limits, path)
-    _check_total(root, limits, path)
+    size_bytes = _total(root, limits, path)
     _make_folders(root, target)
     for number, name in enumerate(layers):
         with _layer(archive, name, path) as file, tarfile.open(fileobj=file, mode="r:") as layer:
             _write(root, layer, number, target, path)
     _finish(root, target)
+    return size_bytes
 
 
 class _Bounded:
@@ -246,12 +253,14 @@ def _walk(node: _Node, at: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ..
         waiting += [((*place, name), child) for name, child in found.children.items()]
 
 
-def _check_total(root: _Node, limits: ImageLimits, path: Path) -> None:
+def _total(root: _Node, limits: ImageLimits, path: Path) -> int:
+    """The bytes of all files. Raises `InvalidInput` beyond the limits."""
     nodes = [node for _, node in _walk(root)]
     _check_count("files", len(nodes), limits.files, path)
     total = sum(node.info.size for node in nodes if node.info.isreg())
     if total > limits.bytes:
         raise InvalidInput(str(path), f"{total} bytes unpacked", f"at most {limits.bytes}")
+    return total
 
 
 def _check_count(what: str, number: int, most: int, path: Path) -> None:
@@ -324,7 +333,7 @@ def _finish(root: _Node, target: Path) -> None:
             folder.chmod(node.info.mode & 0o7777)
 
 
-def _config(name: str, config: dict[str, object], archive: tarfile.TarFile, path: Path) -> ImageConfig:
+def _config(name: str, config: dict[str, object], archive: tarfile.TarFile, path: Path, size_bytes: int) -> ImageConfig:
     digest = f"sha256:{hashlib.sha256(_document(archive, name, path)).hexdigest()}"
     said = config.get("config")
     started = said if isinstance(said, dict) else {}
@@ -342,4 +351,5 @@ def _config(name: str, config: dict[str, object], archive: tarfile.TarFile, path
         str(started.get("WorkingDir") or "/"),
         str(started.get("User") or ""),
         digest,
+        size_bytes,
     )

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import struct
 
+from cotenant.drivers.ebpf.run_history import FRAMES, TIMELINE_BYTES
 from cotenant.model.machine.run_queue import BUCKETS
 
 KEY = struct.Struct("=QQ")  # group, kind
 WAITS = struct.Struct(f"=QQ{BUCKETS}Q")
 GROUP = struct.Struct("=Q")
 COUNTS = struct.Struct("=QQ")  # runnable, blocked
-LONG_WAIT = struct.Struct("=QQQQIIIi16s16s")
-CONSTANTS = struct.Struct("=?7xQ")  # v1, long_ns
-LOST = struct.Struct("=Q")
-FRAMES = 16
-STACK = struct.Struct(f"={FRAMES}Q")
-STACK_KEY = struct.Struct("=I")
-RING_BYTES = 65536
+LONG_WAIT = struct.Struct(f"=QQQQIIIIQ16s16s{FRAMES}Q")
+RUN_QUEUE_END = struct.Struct("=Q")  # after a LONG_WAIT for a CPU, then the CPU's timeline
+LONG_RUN_QUEUE_WAIT_BYTES = LONG_WAIT.size + RUN_QUEUE_END.size + TIMELINE_BYTES
+SHARE = struct.Struct("=QQQ")  # read, bytes, lost
+CONSTANTS = struct.Struct("=?7xQQ")  # v1, long_ns, slot_ns
+LOST = struct.Struct("=QQ")  # events, waits
+RING_BYTES = 524288
+SLOTS_OF_LIMIT = 8  # the slots of a CPU's timeline reach back over twice the limit
 
 
 def text_of(name: bytes) -> str:

@@ -1,8 +1,9 @@
-"""Waits of all groups for block I/O and memory, and how many of their tasks run or wait: the user-space side of
-bpf/stalls.bpf.c.
+"""Waits of all groups for block I/O and memory, how many of their tasks run or wait, and single long waits, also for a
+CPU, with who ran meanwhile: the user-space side of bpf/stalls.bpf.c.
 
-Every group is counted by its own id, so nothing is configured when one comes; ids become paths at reading. Tasks are
-counted by an iterator over all of them, one pass in the kernel at each `read`.
+Every group is counted by its own id, so nothing is configured when one comes; ids become paths at reading, and what the
+kernel side keeps of a group that is gone is dropped then. Tasks are counted by an iterator over all of them, one pass
+in the kernel at each `read`.
 Limits: a group that was removed before the reading has no name and is left out.
 """
 
@@ -10,6 +11,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from types import TracebackType
 
@@ -17,14 +19,20 @@ from cotenant.drivers.ebpf import stall_layout as layout
 from cotenant.drivers.ebpf.digests import check_digest
 from cotenant.drivers.ebpf.groups import CgroupIndex
 from cotenant.drivers.ebpf.kernel_symbols import symbol
-from cotenant.drivers.ebpf.libbpf import LoadedObject, objects_folder
+from cotenant.drivers.ebpf.libbpf import LoadedObject, objects_folder, possible_cpus
 from cotenant.drivers.ebpf.ring import RingReader
+from cotenant.drivers.ebpf.run_history import IDLE, TIMELINE_BYTES, Ran, long_run, who_ran
 from cotenant.model.errors import InvalidInput
-from cotenant.model.machine.run_queue import WaitHistogram
-from cotenant.model.machine.stalls import GroupStalls, LongWait, StallKind, StallReading
+from cotenant.model.machine.run_queue import NoCulprit, WaitHistogram
+from cotenant.model.machine.stalls import GroupStalls, LongWait, RanMeanwhile, StallKind, StallReading
 
 OBJECT = "stalls.bpf.o"
+MOST_RUNNERS = 4  # of a long wait
 _ITERATOR = "count_tasks"
+_AT_ONCE = 1024  # entries a system call
+_NO_WAITS = WaitHistogram()
+_COUNTED = (StallKind.BLOCKED, StallKind.RECLAIM)
+_PROBE_FRAMES = ("bpf_", "__bpf_", "__traceiter_")
 
 
 class StallTracer:
@@ -38,15 +46,21 @@ class StallTracer:
         if long_us < 0:
             raise InvalidInput("long_us", long_us, "0 or more microseconds")
         self._index = CgroupIndex(root)
+        self._seen: dict[bytes, tuple[bytes, WaitHistogram]] = {}  # as of the last reading
         path = path or objects_folder() / OBJECT
         check_digest(path)
-        self._object = LoadedObject(
-            path, lambda loaded: loaded.set_variables(".rodata", layout.CONSTANTS.pack(version == 1, long_us * 1000))
-        )
+
+        def prepare(loaded: LoadedObject) -> None:
+            long_ns = long_us * 1000
+            slot_ns = max(1, long_ns // layout.SLOTS_OF_LIMIT)
+            loaded.set_variables(".rodata", layout.CONSTANTS.pack(version == 1, long_ns, slot_ns))
+            loaded.resize("timelines", possible_cpus())
+
+        self._object = LoadedObject(path, prepare)
         try:
             self._waited = self._object.table("waited", layout.KEY.size, layout.WAITS.size)
             self._counted = self._object.table("counted", layout.GROUP.size, layout.COUNTS.size)
-            self._stacks = self._object.table("stacks", layout.STACK_KEY.size, layout.STACK.size)
+            self._shares = self._object.table("shares", layout.GROUP.size, layout.SHARE.size)
             self._ring = RingReader(self._object.table("events", 0, 0).fd, layout.RING_BYTES)
         except BaseException:
             self._object.close()
@@ -60,8 +74,9 @@ class StallTracer:
         """All groups now; waits since the probe was loaded."""
         at_us = time.monotonic_ns() // 1000
         tasks = self._count_tasks()
-        waits = {layout.KEY.unpack(key): layout.WAITS.unpack(value) for key, value in self._waited.entries()}
-        ids = {*tasks, *(group for group, _ in waits)}
+        waits = self._histograms()
+        shares = {layout.GROUP.unpack(key)[0]: layout.SHARE.unpack(value) for key, value in self._shares.entries()}
+        ids = {*tasks, *shares, *(group for group, _ in waits)}
         self._learn(ids)
         groups = []
         for group_id in sorted(ids):
@@ -69,15 +84,18 @@ class StallTracer:
             if name is None:
                 continue
             runnable, uninterruptible = tasks.get(group_id, (0, 0))
-            blocked, reclaim = (_histogram(waits.get((group_id, kind))) for kind in StallKind)
-            groups.append(GroupStalls(name, blocked, reclaim, runnable, uninterruptible))
-        (lost,) = layout.LOST.unpack(self._object.variables(".bss", layout.LOST.size))
-        return StallReading(at_us, tuple(groups), lost)
+            blocked, reclaim = (waits.get((group_id, kind), _NO_WAITS) for kind in _COUNTED)
+            lost_here = shares[group_id][2] if group_id in shares else 0
+            groups.append(GroupStalls(name, blocked, reclaim, runnable, uninterruptible, lost_here))
+        self._drop_gone(waits, shares)
+        lost, uncounted = layout.LOST.unpack(self._object.variables(".bss", layout.LOST.size))
+        return StallReading(at_us, tuple(groups), lost, uncounted)
 
     def long_waits(self) -> list[LongWait]:
         """Those since the last call, oldest first."""
-        records = [layout.LONG_WAIT.unpack(record) for record in self._ring.drain()]
-        self._learn({group for record in records for group in (record[1], record[3])})
+        records = [(layout.LONG_WAIT.unpack_from(record), *_ran(record)) for record in self._ring.drain()]
+        ids = {group for (_, own, _, by, *_), ran, *_ in records for group in (own, by, *(one.group for one in ran))}
+        self._learn(ids - {IDLE})
         return [
             LongWait(
                 at_ns // 1000,
@@ -89,10 +107,32 @@ class StallTracer:
                 self._name(waker_group),
                 waker_pid,
                 layout.text_of(waker_comm),
-                self._stack(stack),
+                _names(stack),
+                tuple(
+                    RanMeanwhile(
+                        NoCulprit.IDLE if one.group == IDLE else self._name(one.group),
+                        one.ran_ns // 1000,
+                        one.pid,
+                        layout.text_of(one.command),
+                    )
+                    for one in ran[:MOST_RUNNERS]
+                ),
+                (unknown_ns + sum(one.ran_ns for one in ran[MOST_RUNNERS:])) // 1000,
+                bool(withheld),
+                stack_pid,
             )
-            for at_ns, group, wait_ns, waker_group, kind, pid, waker_pid, stack, comm, waker_comm in records
+            for (
+                (at_ns, group, wait_ns, waker_group, kind, pid, waker_pid, _, withheld, comm, waker_comm, *_),
+                ran,
+                unknown_ns,
+                stack_pid,
+                stack,
+            ) in records
         ]
+
+    def kept(self) -> int:
+        """Entries that the kernel side keeps of groups."""
+        return sum(1 for table in (self._waited, self._shares) for _ in table.entries())
 
     def programs(self) -> tuple[tuple[str, int], ...]:
         """Name and descriptor of each program, for what they cost."""
@@ -130,24 +170,49 @@ class StallTracer:
         if any(self._index.is_new(group) for group in ids):
             self._index.refresh(ids)
 
-    def _stack(self, number: int) -> tuple[str, ...]:
-        if number < 0:
-            return ()
-        value = self._stacks.get(layout.STACK_KEY.pack(number))
-        frames = layout.STACK.unpack(value) if value is not None else ()
-        names = [symbol(frame) for frame in frames if frame]
-        # what took the stack is on top of it
-        while names and names[0].startswith(("bpf_", "__bpf_")):
-            names.pop(0)
-        return tuple(names)
+    def _histograms(self) -> dict[tuple[int, int], WaitHistogram]:
+        """By group and kind; the same object as before where nothing was added, which is most of them."""
+        before, self._seen = self._seen, {}
+        found = {}
+        for key, value in self._waited.entries(_AT_ONCE):
+            known = before.get(key)
+            if known is None or known[0] != value:
+                known = value, _histogram(layout.WAITS.unpack(value))
+            self._seen[key] = known
+            found[layout.KEY.unpack(key)] = known[1]
+        return found
+
+    def _drop_gone(self, waits: Iterable[tuple[int, int]], shares: Iterable[int]) -> None:
+        for group_id, kind in waits:
+            if self._index.path(group_id) is None:
+                self._waited.drop(layout.KEY.pack(group_id, kind))
+        for group_id in shares:
+            if self._index.path(group_id) is None:
+                self._shares.drop(layout.GROUP.pack(group_id))
 
     def _name(self, group_id: int) -> str:
         name = self._index.path(group_id)
         return f"#{group_id}" if name is None else name
 
 
-def _histogram(value: tuple[int, ...] | None) -> WaitHistogram:
-    if value is None:
-        return WaitHistogram()
+def _ran(record: bytes) -> tuple[list[Ran], int, int, Sequence[int]]:
+    """Who ran during a wait for a CPU, and for how long nobody is known; then whose stack is told, and the stack."""
+    _, _, wait_ns, _, _, pid, waker_pid, frames, _, _, _, *stack = layout.LONG_WAIT.unpack_from(record)
+    if len(record) < layout.LONG_RUN_QUEUE_WAIT_BYTES:
+        return [], 0, pid, stack[:frames]
+    (ended_ns,) = layout.RUN_QUEUE_END.unpack_from(record, layout.LONG_WAIT.size)
+    line = record[layout.LONG_RUN_QUEUE_WAIT_BYTES - TIMELINE_BYTES :]
+    ran, unknown_ns = who_ran(line, ended_ns - wait_ns, ended_ns)
+    return ran, unknown_ns, *(long_run(line, ended_ns - wait_ns) or (waker_pid, stack[:frames]))
+
+
+def _names(stack: Sequence[int]) -> tuple[str, ...]:
+    """Frames by name, without those of the probe, which are on top where a task's own stack was walked."""
+    names = [symbol(frame) for frame in stack if frame]
+    ours = [at for at, name in enumerate(names[:8]) if name.startswith(_PROBE_FRAMES)]
+    return tuple(names[ours[-1] + 1 :] if ours else names)
+
+
+def _histogram(value: tuple[int, ...]) -> WaitHistogram:
     count, wait_ns, *buckets = value
     return WaitHistogram(count, wait_ns // 1000, tuple(buckets))

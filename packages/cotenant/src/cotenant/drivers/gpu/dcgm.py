@@ -2,7 +2,9 @@
 
 Which fields it has is the operator's choice (a CSV file of the exporter), so each is optional; profiling fields need
 a data-centre GPU. Bytes of PCIe and NVLink are rates, though the exporter's own list calls some a counter.
-Limits: several containers on one GPU come as lines that differ in pod labels; their values are the GPU's.
+Limits: several containers on one GPU come as lines that differ in pod labels; their values are the GPU's. Of NVLink
+the profiling fields count: DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL, in the exporter's own list, tells neither a direction
+nor a unit.
 
 Source: NVIDIA/dcgm-exporter, etc/default-counters.csv; DCGM, "Field Identifiers".
 """

@@ -4,10 +4,11 @@ The library and its driver are missing on most machines, single queries are refu
 off its bus must not affect the others. `pynvml` is imported at first use, or the library is given as an object with the
 same functions; every query is made separately, and one that a model does not support is a gap. A GPU is unhealthy when
 it is lost, has uncorrected memory errors since the driver started, waits for a reset to replace memory, or raised a
-critical error of its own; it stays so until it is read by a new reader. Errors that a program causes do not count.
-What each process does is told since the last reading; where a process has no sample it did nothing.
-Limits: whole GPUs, not MIG slices; utilisation is of the driver's last sampling period; of clients of MPS some drivers
-show the server alone.
+critical error of its own; it stays so until it is read by a new reader. Errors that a program causes do not count for
+that, but are counted by Xid as the others. What each process does is told since the last reading; where a process has
+no sample it did nothing. A process keeps its pod for some seconds, so that thousands on a card cost little.
+Limits: of MIG instances memory only; utilisation is of the driver's last sampling period; of clients of MPS some
+drivers show the server alone.
 
 Source: NVML API reference; NVIDIA, "Xid errors" (which codes are an application's).
 """
@@ -15,20 +16,27 @@ Source: NVML API reference; NVIDIA, "Xid errors" (which codes are an application
 from __future__ import annotations
 
 import importlib
+import logging
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeVar
 
 from cotenant.drivers.gpu.places import place_of, short_address
+from cotenant.drivers.gpu.recorded_values import reasons
 from cotenant.drivers.kubelet.pod_of_process import uid_of_pod
 from cotenant.model.errors import Permanent, Transient, Unsupported
-from cotenant.model.machine.counters import COMPUTE_MODES, Gap, GpuCounters, GpuPodUse, NodeSample
+from cotenant.model.machine.counters import COMPUTE_MODES, Gap, GpuCounters, GpuInstance, GpuPodUse, NodeSample
 
 NEEDS = "an NVIDIA GPU with its driver, and nvidia-ml-py"
 # Caused by programs: illegal access, stopped or preempted work, their own page faults and time-outs.
 APPLICATION_XIDS = frozenset((13, 31, 43, 45, 68, 109))
 _MAX_EVENTS = 64  # taken in one reading
+_MAX_XIDS = 64  # different ones of a GPU that are counted
+_PODS_READINGS = 10  # after which the pods of processes are looked up anew
+_ALL_LINKS = 0xFFFFFFFF
+_KIB = 1024
+_log = logging.getLogger(__name__)
 _Answer = TypeVar("_Answer")
 
 
@@ -47,6 +55,9 @@ class _Device:
     least_power_mw: int | None = None
     sampled_us: int = 0  # the driver's time of the newest sample of its processes
     moved: tuple[int, int] | None = None  # bytes over PCIe so far, and the driver's time of that in microseconds
+    linked: tuple[int, int] | None = None  # the same of NVLink
+    has_links: bool = True
+    xids: dict[int, int] = field(default_factory=dict)
 
 
 class GpuReader:
@@ -68,6 +79,8 @@ class GpuReader:
         self._devices: list[_Device] = []
         self._events: Any = None
         self._gaps: dict[str, Gap] = {}
+        self._pods_of: dict[int, str] = {}
+        self._readings = 0
 
     def read(self) -> tuple[GpuCounters, ...]:
         """All GPUs now. Raises `Unsupported` without library or driver, `Transient` where the driver does not
@@ -76,6 +89,9 @@ class GpuReader:
         if self._nvml is None:
             self._start()
         self._take_events()
+        if self._readings % _PODS_READINGS == 0:
+            self._pods_of.clear()
+        self._readings += 1
         return tuple(self._counters(device) for device in self._devices)
 
     def collect(self, sample: NodeSample) -> NodeSample:
@@ -156,8 +172,14 @@ class GpuReader:
                 self._gaps["xid"] = Gap("critical GPU errors", f"a driver that reports them ({error})")
                 return
             device = by_uuid.get(uuid)
-            if device is not None and event.eventData not in APPLICATION_XIDS:
-                device.unhealthy = device.unhealthy or f"Xid {event.eventData}"
+            if device is None:
+                continue
+            xid = int(event.eventData)
+            if xid in device.xids or len(device.xids) < _MAX_XIDS:
+                device.xids[xid] = device.xids.get(xid, 0) + 1
+            _log.warning("GPU %d (%s): Xid %d", device.index, device.uuid, xid)
+            if xid not in APPLICATION_XIDS:
+                device.unhealthy = device.unhealthy or f"Xid {xid}"
 
     def _counters(self, device: _Device) -> GpuCounters:
         nvml, handle = self._nvml, device.handle
@@ -167,12 +189,13 @@ class GpuReader:
             device.memory_total_bytes = int(memory.total)
         self._check_health(device)
         processes = self._processes(device)
+        divided = self._is_divided(device)
         return GpuCounters(
             index=device.index,
             uuid=device.uuid,
             name=device.name,
             healthy=not device.unhealthy,
-            utilisation_percent=0 if rates is None else int(rates.gpu),
+            utilisation_percent=None if rates is None else int(rates.gpu),
             memory_total_bytes=device.memory_total_bytes,
             memory_used_bytes=0 if memory is None else int(memory.used),
             processes=processes,
@@ -180,12 +203,42 @@ class GpuReader:
             compute_mode=self._compute_mode(device),
             pods=self._pods(device, processes),
             fault=device.unhealthy,
-            divided=self._is_divided(device),
+            divided=divided,
             root=device.root,
             pcie_bps=self._pcie_bps(device),
             power_mw=self._query(device, "power draw", lambda: int(nvml.nvmlDeviceGetPowerUsage(handle))),
             least_power_mw=device.least_power_mw,
+            nvlink_bps=self._nvlink_bps(device),
+            sm_clock_mhz=self._query(
+                device, "clocks", lambda: int(nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_SM))
+            ),
+            throttled_by=reasons(self._query(device, "throttle reasons", lambda: self._event_reasons(handle))),
+            xids=tuple(sorted(device.xids.items())),
+            instances=self._instances(device) if divided else (),
         )
+
+    def _event_reasons(self, handle: Any) -> int:
+        """Under its name since driver 535, or the one before."""
+        ask = getattr(self._nvml, "nvmlDeviceGetCurrentClocksEventReasons", None)
+        return int((ask or self._nvml.nvmlDeviceGetCurrentClocksThrottleReasons)(handle))
+
+    def _instances(self, device: _Device) -> tuple[GpuInstance, ...]:
+        """The MIG instances that there are; their numbers have holes."""
+        nvml, found = self._nvml, []
+        for place in range(self._query(device, "MIG instances", lambda: self._most_instances(device)) or 0):
+            try:
+                handle = nvml.nvmlDeviceGetMigDeviceHandleByIndex(device.handle, place)
+                memory = nvml.nvmlDeviceGetMemoryInfo(handle)
+                number, uuid = int(nvml.nvmlDeviceGetGpuInstanceId(handle)), _text(nvml.nvmlDeviceGetUUID(handle))
+            except nvml.NVMLError as error:
+                if error.value not in (nvml.NVML_ERROR_NOT_FOUND, nvml.NVML_ERROR_INVALID_ARGUMENT):
+                    self._gaps["MIG"] = Gap("MIG instances of GPUs", f"a driver that reports them ({error})")
+                continue
+            found.append(GpuInstance(number, uuid, int(memory.total), int(memory.used)))
+        return tuple(found)
+
+    def _most_instances(self, device: _Device) -> int:
+        return int(self._nvml.nvmlDeviceGetMaxMigDeviceCount(device.handle))
 
     def _is_divided(self, device: _Device) -> bool:
         """A model without MIG does not know the query, which is no gap."""
@@ -205,9 +258,24 @@ class GpuReader:
             return None
         before, moved = device.moved, (sum(map(self._value, answers)), int(answers[0].timestamp))
         device.moved = moved
-        if before is None or moved[0] < before[0] or moved[1] <= before[1]:
-            return None  # the first reading, or a counter that wrapped
-        return (moved[0] - before[0]) * 1_000_000 // (moved[1] - before[1])
+        return _rate(before, moved)
+
+    def _nvlink_bps(self, device: _Device) -> int | None:
+        """As over PCIe. A card without links does not know the counters, which is no gap."""
+        if not device.has_links:
+            return None
+        nvml, names = self._nvml, ("NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX", "NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_RX")
+        try:
+            asked = [(getattr(nvml, name), _ALL_LINKS) for name in names]
+            answers = nvml.nvmlDeviceGetFieldValues(device.handle, asked)
+        except nvml.NVMLError:
+            answers = None
+        if answers is None or any(one.nvmlReturn != nvml.NVML_SUCCESS for one in answers):
+            device.has_links, device.linked = device.linked is not None, None
+            return None
+        before = device.linked
+        device.linked = sum(map(self._value, answers)) * _KIB, int(answers[0].timestamp)
+        return _rate(before, device.linked)
 
     def _value(self, answer: Any) -> int:
         is_short = answer.valueType == self._nvml.NVML_VALUE_TYPE_UNSIGNED_INT
@@ -253,7 +321,9 @@ class GpuReader:
         active = self._activity(device) if processes else {}
         found: dict[str, GpuPodUse] = {}
         for pid, used in processes:
-            uid = self._pod_of(pid)
+            uid = self._pods_of.get(pid)
+            if uid is None:
+                uid = self._pods_of[pid] = self._pod_of(pid)
             before = found.get(uid, GpuPodUse(uid, 0, 0, 0))
             memory = before.memory_bytes + used
             if active is None or before.sm_percent is None or before.bandwidth_percent is None:
@@ -308,15 +378,11 @@ class GpuReader:
             return None
 
 
-def working_reader(library: Any = None) -> GpuReader:
-    """A reader whose first reading succeeded. Raises as `read`, without retrying."""
-    reader = GpuReader(library)
-    try:
-        reader.read()
-    except BaseException:
-        reader.close()
-        raise
-    return reader
+def _rate(before: tuple[int, int] | None, now: tuple[int, int]) -> int | None:
+    """Bytes a second; None for a first reading, one without time between, and a counter that wrapped."""
+    if before is None or now[0] < before[0] or now[1] <= before[1]:
+        return None
+    return (now[0] - before[0]) * 1_000_000 // (now[1] - before[1])
 
 
 def _text(value: str | bytes) -> str:

@@ -12,18 +12,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from cotenant.drivers.gpu.recorded_values import amount
+from cotenant.drivers.gpu.recorded_values import MAX_PROCESSES, amount
 from cotenant.model.devices.gpu_use import GpuProcess, GpuUse
 from cotenant.model.errors import InvalidInput
 
-_MOST_LINES = 10_000
+_MOST_LINES = 8 * MAX_PROCESSES
 
 
 def read_pmon(text: str) -> dict[int, tuple[GpuProcess, ...]]:
     """Processes with their use, by the GPU's index. Raises `InvalidInput`."""
     lines = text.splitlines()
     heading = next((line.lstrip("# ").split() for line in lines if line.startswith("#")), [])
-    if not {"gpu", "pid", "sm", "mem"} <= set(heading) or len(lines) > _MOST_LINES:
+    if len(lines) > _MOST_LINES:
+        raise InvalidInput("pmon", f"{len(lines)} lines", f"at most {_MOST_LINES}")
+    if not {"gpu", "pid", "sm", "mem"} <= set(heading):
         raise InvalidInput(
             "pmon", "\n".join(lines[:1])[:80], "a heading with gpu, pid, sm and mem, as pmon -s u has it"
         )

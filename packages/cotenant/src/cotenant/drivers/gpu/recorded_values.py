@@ -6,6 +6,7 @@ import re
 from math import isfinite
 
 MAX_BYTES = 8 << 20  # of a recording
+MAX_PROCESSES = 20_000  # of a GPU
 _NUMBER = re.compile(r"\s*(-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)\s*([A-Za-z%/]*)\s*")
 _UNITS = {
     "": 1.0,

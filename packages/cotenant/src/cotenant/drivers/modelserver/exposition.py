@@ -67,12 +67,16 @@ def read_exposition(text: str) -> ModelServerReading:
 
 
 def _vocabulary(lines: Iterable[str]) -> Vocabulary:
+    prefixes = tuple(vocabulary.prefix for vocabulary in VOCABULARIES)
+    found: set[str] = set()
     for line in lines:
-        for vocabulary in VOCABULARIES:
-            if line.startswith(vocabulary.prefix):
-                return vocabulary
-    known = ", ".join(vocabulary.server for vocabulary in VOCABULARIES)
-    raise InvalidInput("/metrics", "no metric of a model server", f"the metrics of one of {known}")
+        if line.startswith(prefixes):
+            found |= {prefix for prefix in prefixes if line.startswith(prefix)}
+    first = next((vocabulary for vocabulary in VOCABULARIES if vocabulary.prefix in found), None)
+    if first is None:
+        known = ", ".join(vocabulary.server for vocabulary in VOCABULARIES)
+        raise InvalidInput("/metrics", "no metric of a model server", f"the metrics of one of {known}")
+    return first
 
 
 def _counting(lines: Iterable[str], vocabulary: Vocabulary) -> list[str]:

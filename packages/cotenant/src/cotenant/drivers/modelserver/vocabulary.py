@@ -7,13 +7,17 @@ and one of them counts. What a server does not measure has no line, so an object
 - TGI's `tgi_request_mean_time_per_token_duration` divides the whole inference by the tokens, prefill included: it is no
   time per output token. TGI measures no time to first token.
 - vLLM's `time_per_output_token_seconds` observed each gap: it is the inter-token latency under its name before 0.11.
+- SGLang's `time_per_output_token_seconds`, until 0.4.4, observed at each chunk the mean since the first token: it is
+  neither of a request nor of a gap, and counts as nothing.
+- A Triton with the vLLM backend shows the engine's own histograms, with Triton's labels, beside those of its front:
+  the engine's count.
 - Triton's histogram is of the first response of a decoupled model, and off unless `histogram_latencies` is on.
 - llama.cpp's server has no histograms: counters and gauges only.
 
 Source: vllm-project/vllm, vllm/v1/metrics/loggers.py and vllm/engine/metrics.py; sgl-project/sglang,
-metrics_collector.py; huggingface/text-generation-inference, router/src/server.rs; triton-inference-server/server,
-docs/user_guide/metrics.md; ggml-org/llama.cpp, tools/server; OpenTelemetry GenAI conventions, "Model server metrics",
-by the names that Prometheus' exporters make of them.
+srt/metrics/collector.py; huggingface/text-generation-inference, router/src/server.rs; triton-inference-server/server,
+docs/user_guide/metrics.md, and vllm_backend, src/utils/metrics.py; ggml-org/llama.cpp, tools/server; OpenTelemetry
+GenAI conventions, "Model server metrics", by the names that Prometheus' exporters make of them.
 """
 
 from __future__ import annotations
@@ -29,7 +33,9 @@ _ITL, _QUEUE, _DURATION = ModelMeasure.INTER_TOKEN_LATENCY, ModelMeasure.QUEUE_T
 
 @dataclass(frozen=True, slots=True)
 class Vocabulary:
-    """One server's names. Histograms without `_bucket`; the first name that is there counts."""
+    """One server's names. Histograms without `_bucket`; the first name that is there counts. Of several servers whose
+    names are on one page the first in `VOCABULARIES` counts.
+    """
 
     server: str
     prefix: str  # by which it is recognised
@@ -49,10 +55,10 @@ VOCABULARIES = (
             _TTFT: ("vllm:time_to_first_token_seconds",),
             _TPOT: ("vllm:request_time_per_output_token_seconds",),  # since 0.11
             _ITL: ("vllm:inter_token_latency_seconds", "vllm:time_per_output_token_seconds"),
-            _QUEUE: ("vllm:request_queue_time_seconds",),
+            _QUEUE: ("vllm:request_queue_time_seconds", "vllm:time_in_queue_requests"),  # the latter until 0.8
             _DURATION: ("vllm:e2e_request_latency_seconds",),
         },
-        ("model_name",),
+        ("model_name", "model"),
         ("vllm:generation_tokens_total",),
         ("vllm:num_requests_running",),
         ("vllm:num_requests_waiting",),

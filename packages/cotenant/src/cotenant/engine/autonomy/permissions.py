@@ -32,6 +32,13 @@ class Permissions:
         """What may be done of this kind there."""
         return permission(self._objects.values(), action, namespace, now_s) if self._known() else _UNKNOWN
 
+    def frozen(self, action: Action, namespace: str, now_s: float) -> str:
+        """Why all of this kind is frozen there; "" = it is not."""
+        if not self._objects and self._known():
+            return ""
+        found = self.of(action, namespace, now_s)
+        return found.why if found.is_frozen else ""
+
     def held(self, action: Action, namespaces: Iterable[str], now_s: float) -> dict[str, str]:
         """Of these namespaces, those in which nothing of this kind may be begun now, and why."""
         if not self._objects and self._known():

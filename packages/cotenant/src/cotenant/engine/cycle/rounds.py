@@ -91,6 +91,8 @@ class Rounds:
                 plugin.end_round(now_s)
         if victims := self._outbox.victims():
             self._applying.waiting.spare(victims, now_s)
+        if self._applying.waiting.untold:
+            self._applying.waiting.tell()
         terms = self._components.assignments.narrowing.terms
         if terms.large:
             terms.release_large()

@@ -30,10 +30,21 @@ class WaitingPods:
         self._outbox = outbox
         self._send = send
         self.records: dict[str, DecisionRecord] = {}  # uid -> record of its placement
+        self.untold: list[PodInfo] = []  # who was told nothing about it yet
 
     def remember(self, entry: PodInfo, record: DecisionRecord) -> None:
         """Keep the record of a pod that has a node and is not bound yet."""
         self.records[entry.seen.uid] = record
+        self.untold.append(entry)
+
+    def tell(self) -> None:
+        """Say for what those wait that got a node in this round and are not bound in it."""
+        untold, self.untold = self.untold, []
+        for entry in untold:
+            record = self.records.get(entry.seen.uid)
+            if record is not None and entry.state is SchedulingState.WAITING:
+                message = f"It holds {entry.node} and waits for the rest of its gang."
+                self._outbox.waits(entry, message, record, held=True)
 
     def allow(self, entries: Sequence[PodInfo], together: int, now_s: float) -> None:
         """Bind these pods; `together`: number of pods bound in this step."""

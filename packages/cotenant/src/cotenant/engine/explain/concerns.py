@@ -243,9 +243,9 @@ def _load(plugins: PluginRegistry, entry: PodInfo) -> Iterator[Concern]:
 
 
 def node_concerns(plugins: PluginRegistry, entry: PodInfo) -> tuple[Concern, ...]:
-    """What concerns a pod on its node: neighbours on its GPUs that want the same, and what it needs of a card; what is
-    lent there, by whom, and which pods hold it; and what the pods there are predicted to use. The pod counts on its
-    node.
+    """What concerns a pod on its node: neighbours on its GPUs that want the same, and what it needs of a card; a resize
+    that waits; what is lent there, by whom, and which pods hold it; and what the pods there are predicted to use. The
+    pod counts on its node.
 
     Pending changes must be written to the arrays.
     """
@@ -253,6 +253,9 @@ def node_concerns(plugins: PluginRegistry, entry: PodInfo) -> tuple[Concern, ...
     view = use.describe(entry.node) if use.is_on and entry.node else None
     beside = plugins.devices.beside(entry.number)
     found = [Concern("GPU neighbours", entry.node, False, "; ".join(beside))] if beside else []
+    if resize := plugins.deferred_resizes.describe(entry):
+        words = "its kubelet defers a resize in place: the node has no room for it"
+        found.append(Concern("resize", entry.node, False, f"{words}; {resize}"))
     if need := plugins.devices.need_of(entry.number, entry.seen.pod):
         found.append(Concern("GPU need", entry.node, False, need))
     if view is None:

@@ -7,6 +7,7 @@ from itertools import islice
 
 from cotenant.engine.cycle.score_parts import Ranking
 from cotenant.engine.framework.pod_state import ASSIGNED, LEGAL, PodInfo, SchedulingState
+from cotenant.model.cluster.observed import ClaimBinding
 from cotenant.model.decisions.answers import PodAnswer, PreemptedPods, WaitExplanation, WhatIf
 from cotenant.model.decisions.record import CandidateNode
 
@@ -33,8 +34,18 @@ def headline(entry: PodInfo, waiting: WaitExplanation | None, what_if: WhatIf, s
     if entry.state is SchedulingState.WAITING:
         return f"it holds {entry.node} and waits for the rest of its gang"
     if entry.state in ASSIGNED:
-        return f"it was given {entry.node}; its bind is on the way"
+        return f"it was given {entry.node}; {_of_bind(entry)}"
     return f"it waits: {waiting.because}" if waiting is not None else "it waits"
+
+
+def _of_bind(entry: PodInfo) -> str:
+    """What the bind of a pod waits for."""
+    volumes = (need.claim for need in entry.seen.volumes if need.binding is not ClaimBinding.BOUND)
+    claims = [f"PersistentVolumeClaim {name}" for name in volumes]
+    claims += [f"ResourceClaim {holding.key or 'of its extended resources'}" for holding in entry.holds.claims]
+    if entry.state is not SchedulingState.BINDING or not claims:
+        return "its bind is on the way"
+    return f"its bind waits for {', '.join(claims)}"
 
 
 def story(entry: PodInfo) -> tuple[tuple[float, str], ...]:

@@ -59,6 +59,7 @@ class PluginHost:
     happened: Callable[[EventKind], None]  # reports an event that may help rejected pods
     reconsider: Callable[[str], None]  # by UID: the gate or the queue key of the pod may have changed
     count: Callable[[str], None]  # counts an anomaly, by name
+    is_going: Callable[[PodInfo], bool] = lambda entry: entry.seen.terminating  # or a preemptor waits for its end
     breaks_budget: Callable[[PodInfo], bool] = lambda entry: False  # whether a disruption budget forbids its eviction
     # whether budgets allow that all of the first are evicted, beside the second that go already
     bears: Callable[[Sequence[PodInfo], Sequence[PodInfo]], bool] = lambda entries, going: True

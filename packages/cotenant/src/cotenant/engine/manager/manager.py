@@ -36,7 +36,7 @@ from cotenant.engine.manager.zone_writes import ZoneWrites
 from cotenant.model.autonomy.autonomy import Action, Autonomy
 from cotenant.model.cluster.managed import ManagedNode
 from cotenant.model.cluster.observed import ObservedPod, PodPhase
-from cotenant.model.machine.node_metric import NodeMetric
+from cotenant.model.machine.node_metric import NodeMetric, Use
 from cotenant.model.machine.zones import NodeZones
 from cotenant.policy.overcommit.configuration import ColocationState, colocation_read
 from cotenant.policy.overcommit.node_slo import DEFAULT_CONFIG, read_slo_config, render
@@ -345,6 +345,11 @@ class Manager:
             ignored=(*record.node.ignored, *(view.ignored if view is not None else ())),
             config_error="; ".join(self.config_errors),
         )
+
+    def capacity_of(self, name: str) -> Use | None:
+        """What a node has; None = it is not known."""
+        record = self._nodes.get(name)
+        return record.node.capacity if record is not None and record.node is not None else None
 
     def nodes(self) -> tuple[str, ...]:
         """Names of the known nodes, sorted."""

@@ -44,6 +44,7 @@ class Pool:
     sent: LendingStatus | None = None
     sent_s: float = -inf
     tries: int = 0
+    has_begun: bool = False  # it lends, since a time at which that might be begun
     replayed: tuple[LendMode, tuple[LendingReceipt, ...], tuple[AutonomyRung, str]] | None = None
 
     def own(self) -> tuple[AutonomyRung, str]:

@@ -42,6 +42,7 @@ from cotenant.policy.overcommit.strategy import DEFAULTS, ColocationConfig, merg
 from cotenant.policy.rebalance.standings import Standings
 
 _MIB = 1 << 20
+_LENT = "lent"
 _OFF = "no pool of the configuration has this name and a lendMode"
 
 
@@ -76,6 +77,7 @@ class PoolLedger:
         pool = self._pools.setdefault(found.name, Pool(found.name))
         if pool.stored is None and pool.status == LendingStatus():
             pool.status = found.status
+            pool.has_begun = found.status.state == _LENT
         before, pool.stored = pool.stored, found
         if before is None:
             pool.sent, pool.tries = None, 0
@@ -114,6 +116,7 @@ class PoolLedger:
         """This replica begins to lead: what is stored counts, and what it judged as a follower does not."""
         for pool in self._pools.values():
             pool.status = pool.stored.status if pool.stored is not None else LendingStatus()
+            pool.has_begun = pool.status.state == _LENT
             pool.sent, pool.tries = None, 0
             pool.hours.clear()
             self._undo(pool, now_s)
@@ -182,6 +185,14 @@ class PoolLedger:
     # ---- inside
 
     def _leave(self, pool: Pool, now_s: float) -> LendLeave:
+        """What it may do; lending is begun inside of windows, and what has begun goes on outside of them."""
+        found, allowed = self._granted(pool, now_s), self._permissions.of(Action.LENDING, "", now_s)
+        if found.lends and not pool.has_begun and not allowed.may_begin:
+            return LendLeave("waiting", found.rung, allowed.why)
+        pool.has_begun = found.lends
+        return found
+
+    def _granted(self, pool: Pool, now_s: float) -> LendLeave:
         assert pool.mode is not None
         own, why = pool.own()
         allowed = self._permissions.of(Action.LENDING, "", now_s)
@@ -192,11 +203,11 @@ class PoolLedger:
             return LendLeave("shadow" if rung is AutonomyRung.SHADOW else "suggested", rung, why)
         if self._is_approved(pool):
             by = pool.stored.approved_by if pool.stored is not None else ""
-            return LendLeave("lent", rung, why, by or "a person")
+            return LendLeave(_LENT, rung, why, by or "a person")
         if pool.status.stopped:
             return LendLeave("stopped", rung, pool.status.stopped)
         if rung is AutonomyRung.ACT:
-            return LendLeave("lent", rung, why, why)
+            return LendLeave(_LENT, rung, why, why)
         return LendLeave("suggested", rung, f"waits for approval of {pool.id}; {why}")
 
     def _is_approved(self, pool: Pool) -> bool:

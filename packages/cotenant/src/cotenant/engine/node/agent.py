@@ -22,6 +22,7 @@ from cotenant.engine.node.decision_log import DecisionKind, DecisionLog, GroupEx
 from cotenant.engine.node.evictions import Evictions
 from cotenant.engine.node.explanation import explain_group, held_knob
 from cotenant.engine.node.history import NodeHistory
+from cotenant.engine.node.idle_cards import IdleCards
 from cotenant.engine.node.instructions import NOTHING, AgentCounts, Instructions, PolicyFailure
 from cotenant.engine.node.knobs.binding_limits import POLICY, binding_limits
 from cotenant.engine.node.knobs.external_cpusets import ExternalCpusets
@@ -334,6 +335,10 @@ class Agent:
     def usage(self, windows_us: Sequence[int]) -> NodeUsage | None:
         """The contents of a NodeMetric; averages are over the first window. None before the first sample."""
         return self._history.usage(windows_us)
+
+    def idle_cards(self) -> IdleCards:
+        """GPUs that somebody holds and nobody uses."""
+        return self._history.idle
 
     def room(self) -> Use | None:
         """CPU and memory for pods: allocatable as the cluster says, else the capacity less what is reserved. None

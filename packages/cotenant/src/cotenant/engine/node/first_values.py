@@ -62,6 +62,7 @@ class FirstValueSettings:
     devices: bool = False
     cdi_kind: str = ""  # as nvidia.com/gpu; "": by the environment alone
     mps_pipe: str = ""  # with devices: the MPS daemon that holds shares of GPUs; "": none does
+    lent_beside_percent: int = 0  # of multiprocessors, of who borrows beside a model server; 0: that is not lent
     mps_shared_memory: str = ""  # the host's folder that its clients have as /dev/shm; "": their own
     names: bool = False  # the guid, and OpenTelemetry's names
     otlp_endpoint: str = ""
@@ -248,6 +249,7 @@ def _gpus(
         pipe=settings.mps_pipe,
         shared_memory=settings.mps_shared_memory,
         answers=node.mps_answers,
+        beside=settings.lent_beside_percent,
     )
 
 

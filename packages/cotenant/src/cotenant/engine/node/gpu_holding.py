@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from cotenant.model.devices.gpu_use import GpuHolder, GpuUse, IdleGpus, whole_or_instances
+from cotenant.model.devices.gpu_use import GpuHolder, GpuUse, IdleGpus, device_names, whole_or_instances
 
 IDLE_BELOW_PERMILLE = 10
 
@@ -19,14 +19,15 @@ IDLE_BELOW_PERMILLE = 10
 def attributed(
     uses: Sequence[GpuUse], given: Mapping[str, Sequence[GpuHolder]], pod_of_pid: Mapping[int, GpuHolder]
 ) -> list[GpuUse]:
-    """With holders. `given`: by device id, as the device plugin names it: a UUID, an index, `UUID::replica`."""
+    """With holders. `given`: by device id, as the device plugin names it (`device_names`)."""
     by_device: dict[str, list[GpuHolder]] = {}
     for device, holders in given.items():
         by_device.setdefault(device.partition("::")[0], []).extend(holders)
     found = []
     for use in uses:
-        names = (use.uuid, str(use.index)) if not use.instance else (use.instance,)
-        listed = [holder for name in names if name for holder in by_device.get(name, ())]
+        number = use.instance.rpartition("#")[2]
+        names = device_names(use.index, use.uuid, use.bus, number, use.instance_uuid)
+        listed = [holder for name in names for holder in by_device.get(name, ())]
         running = [pod_of_pid[process.pid] for process in use.processes if process.pid in pod_of_pid]
         found.append(replace(use, holders=_different((*use.holders, *listed, *running))))
     return found

@@ -47,13 +47,15 @@ class ShareVerdict:
     why: str = ""
 
 
-def share_of_pod(pod: NodePod, gpus: Sequence[GpuCounters] | None) -> MpsShare | None:
-    """What the scheduler gave; None where it gave no part of a GPU, or nobody can say that it did."""
+def share_of_pod(pod: NodePod, gpus: Sequence[GpuCounters] | None, beside: int = 0) -> MpsShare | None:
+    """What the scheduler gave; None where it gave no part of a GPU, or nobody can say that it did. `beside`: percent
+    of multiprocessors that borrowers have beside model servers, 0 where that is not lent.
+    """
     written = pod.annotations.get(DEVICE_ALLOCATED)
     if written is None or pod.holdings is SealStanding.REFUSED:
         return None
     try:
-        return share_of(parse_allocations(written), _memory(gpus or ()))
+        return share_of(parse_allocations(written), _memory(gpus or ()), beside)
     except InvalidInput:
         return None
 
@@ -67,9 +69,10 @@ def limited(
     pipe: str,
     shared_memory: str,
     answers: bool,
+    beside: int = 0,
 ) -> FirstValues:
     """The values with the limits of the pod's share. For a container whose GPUs are believed and known."""
-    share = share_of_pod(pod, gpus)
+    share = share_of_pod(pod, gpus, beside)
     if share is None:
         return made
     what = f"{pod.key} was given a share of {share.gpus} GPU{'s' if share.gpus > 1 else ''}"
@@ -93,19 +96,24 @@ def limited(
     )
 
 
-def unlimited(container: ShareContainer, gpus: Sequence[GpuCounters] | None, pipe: str) -> bool:
+def unlimited(container: ShareContainer, gpus: Sequence[GpuCounters] | None, pipe: str, beside: int = 0) -> bool:
     """Whether a container that runs has a share and other limits than it."""
-    share = share_of_pod(container.pod, gpus)
+    share = share_of_pod(container.pod, gpus, beside)
     return share is not None and dict(container.variables) != dict(share.variables(pipe))
 
 
 def shares_now(
-    containers: Sequence[ShareContainer], gpus: Sequence[GpuCounters] | None, *, pipe: str, answers: bool
+    containers: Sequence[ShareContainer],
+    gpus: Sequence[GpuCounters] | None,
+    *,
+    pipe: str,
+    answers: bool,
+    beside: int = 0,
 ) -> HookedShares:
     """What the hook says of the shares of its node. Without a pipe it holds none."""
     if not pipe:
         return HookedShares()
-    named = sorted(f"{one.pod.key}/{one.name}" for one in containers if unlimited(one, gpus, pipe))
+    named = sorted(f"{one.pod.key}/{one.name}" for one in containers if unlimited(one, gpus, pipe, beside))
     return HookedShares(pipe, answers, tuple(named[:NAMED]), len(named))
 
 

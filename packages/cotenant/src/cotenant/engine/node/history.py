@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Sequence
 
 from cotenant.engine.node.evictions import tenant_of
+from cotenant.engine.node.idle_cards import IdleCards
 from cotenant.engine.node.report import (
     Aggregate,
     NodeUsage,
@@ -48,6 +49,7 @@ class NodeHistory:
         self._series = SeriesStore(settings.series_points, settings.max_series)
         self._reports: deque[tuple[int, ServiceHealth]] = deque(maxlen=_MAX_REPORTS)
         self._state: NodeState | None = None
+        self.idle = IdleCards()
 
     @property
     def series(self) -> SeriesStore:
@@ -61,6 +63,8 @@ class NodeHistory:
     def record(self, state: NodeState) -> None:
         """Record a tick."""
         self._state = state
+        if state.gpus or self.idle.times:
+            self.idle.seen(state)
         series, points = self._series, self._settings.series_points
         short = max(1, points // _GROUP_SHARE)
         series.tick(state.at_us)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from math import exp
 
 MINUTES = (1, 5, 15)
+MOST_FADING = 2048  # groups without tasks whose averages are kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,8 +25,13 @@ class Loads:
     uninterruptible: tuple[float, float, float] = (0.0, 0.0, 0.0)
 
 
+_IDLE = Loads()
+
+
 class LoadAverages:
-    """`seen`: with each reading; a group that has no tasks decays and is forgotten below a hundredth."""
+    """`seen`: with each reading; a group that has no tasks decays and is forgotten below a hundredth, the least ones
+    also where there are very many, as where containers come and go.
+    """
 
     def __init__(self) -> None:
         self._loads: dict[str, Loads] = {}
@@ -37,19 +43,26 @@ class LoadAverages:
         """
         passed_s = 0.0 if self._at_us is None else max(0, at_us - self._at_us) / 1e6
         self._at_us = at_us if self._at_us is None else max(at_us, self._at_us)
+        kept = [exp(-passed_s / (60 * minutes)) for minutes in MINUTES]
         found = {}
         for group in self._loads.keys() | counts.keys():
-            before, (runnable, blocked) = self._loads.get(group, Loads()), counts.get(group, (0, 0))
-            after = Loads(
-                _averaged(before.runnable, runnable, passed_s), _averaged(before.uninterruptible, blocked, passed_s)
-            )
+            before, (runnable, blocked) = self._loads.get(group, _IDLE), counts.get(group, (0, 0))
+            if before is _IDLE and not (runnable or blocked):
+                if group in counts:
+                    found[group] = _IDLE
+                continue
+            after = Loads(_averaged(before.runnable, runnable, kept), _averaged(before.uninterruptible, blocked, kept))
             if group in counts or max(*after.runnable, *after.uninterruptible) >= 0.01:
                 found[group] = after
+        fading = [group for group in found if group not in counts]
+        if len(fading) > MOST_FADING:
+            fading.sort(key=lambda group: max(*found[group].runnable, *found[group].uninterruptible))
+            for group in fading[:-MOST_FADING]:
+                del found[group]
         self._loads = found
         return dict(found)
 
 
-def _averaged(before: tuple[float, float, float], now: int, passed_s: float) -> tuple[float, float, float]:
-    kept = [exp(-passed_s / (60 * minutes)) for minutes in MINUTES]
+def _averaged(before: tuple[float, float, float], now: int, kept: list[float]) -> tuple[float, float, float]:
     one, five, fifteen = (load * keep + now * (1 - keep) for load, keep in zip(before, kept, strict=True))
     return one, five, fifteen

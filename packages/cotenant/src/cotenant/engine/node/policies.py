@@ -214,6 +214,8 @@ def _other_policies(settings: PolicySettings) -> tuple[NodePolicy, ...]:
             gpu_lending.decide,
             settings.gpu_lending,
             gpu_lending.GpuLendingMemory(),
+            "its share fits beside the model server again, or it leaves",
+            gpu_lending.reads,
             log_every_text=True,
         ),
     )

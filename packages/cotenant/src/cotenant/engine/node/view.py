@@ -197,6 +197,7 @@ class NodePodsView:
             allocatable=self.allocatable,
             kubelet=self.kubelet,
             held=self.permissions.held(Action.RECOVERY, (pod.namespace for pod in self._pods.values()), wall_s),
+            lending_frozen=self.permissions.frozen(Action.LENDING, "", wall_s) if gpus else "",
             limits=limits,
             gpus=gpus,
         )

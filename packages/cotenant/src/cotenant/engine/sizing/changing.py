@@ -7,7 +7,7 @@ belongs to somebody else: the change ends and says so, and nothing is taken back
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Set
+from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import replace
 
 from cotenant.engine.sizing.scene import ResizePod, SizingScene, SizingStep
@@ -45,7 +45,7 @@ def go_on(scene: SizingScene, now_s: float, stamp: Stamp, resized: str = "") -> 
         change = replace(change, broke_objective=bool(scene.objective_burns))
         return SizingStep(_begin_undo(status, change, SizingOutcome.UNDONE, why, now_s))
     if change.phase in (SizingPhase.FIRST, SizingPhase.REST):
-        return _resizing(scene, status, change, now_s)
+        return _resizing(scene, status, change, now_s, stamp)
     return _proving(scene, status, change, now_s, stamp)
 
 
@@ -104,13 +104,16 @@ def _same_requests(allocated: ContainerSize, size: ContainerSize) -> bool:
     return (allocated.cpu_request_m, allocated.memory_request_bytes) == (size.cpu_request_m, size.memory_request_bytes)
 
 
-def _resizing(scene: SizingScene, status: SizingStatus, change: SizeChange, now_s: float) -> SizingStep:
+def _resizing(scene: SizingScene, status: SizingStatus, change: SizeChange, now_s: float, stamp: Stamp) -> SizingStep:
     last = change.touched[-1]
     pod = scene.pods.get(last.uid)
     if pod is None:  # gone meanwhile: another one takes its place
         rest = change.touched[:-1]
         found = first_of(scene, change.before) if change.phase is SizingPhase.FIRST else None
         kept = (*rest, found) if found is not None else rest
+        if not kept and scene.pods and now_s - change.since_s > scene.sizing.patience_s:  # others, made anew
+            why = "no ready replica of the size that it begins with is left"
+            return SizingStep(ended(status, change, SizingOutcome.GIVEN_UP, why, stamp(now_s), now_s))
         if not kept:
             return SizingStep(replace(status, message="no ready replica is left: it waits for one"))
         if found is None and change.phase is SizingPhase.FIRST:
@@ -254,3 +257,18 @@ def spread(scene: SizingScene, left: Set[str] = frozenset()) -> tuple[ResizePod,
         if len(pod.containers) == 1 and pod.containers[0].size in made and not pod.pending:
             return (_resize(scene, pod, applied.after),)
     return ()
+
+
+def late_anew(scene: SizingScene, since_s: Mapping[str, float], now_s: float) -> tuple[ResizePod, ...]:
+    """Pods that were made anew get back what they had where their kubelet has kept the proven size waiting for longer
+    than the patience: what a pod asks for counts on its node. `since_s`: since when one waits, by UID.
+    """
+    applied, patience_s = scene.sizing.status.applied, scene.sizing.patience_s
+    found = []
+    for uid, pod in scene.pods.items():
+        if applied is None or len(pod.containers) != 1 or now_s - since_s.get(uid, now_s) <= patience_s:
+            continue
+        size, there = pod.containers[0].size, pod.containers[0].allocated
+        if size == applied.after and there is not None and there != size:
+            found.append(_resize(scene, pod, there, undoes=True))
+    return tuple(found)

@@ -16,7 +16,10 @@ _MIB = 1 << 20
 
 
 def observed(history: HourlyUse, uses: Iterable[Use], at_s: float) -> HourlyUse:
-    """With one report of the replicas' use. Reports from before the last hour that is stored are left out."""
+    """With one report of the replicas' use. Reports of the hour before the last that is stored are left out: the clocks
+    of two leaders may be as far apart. Hours that lie further ahead were stored by a clock that was wrong: the last of
+    them counts as now.
+    """
     worst = [*uses]
     if not worst:
         return history
@@ -24,8 +27,12 @@ def observed(history: HourlyUse, uses: Iterable[Use], at_s: float) -> HourlyUse:
     memory_mib = -(-max(use.memory_bytes for use in worst) // _MIB)
     hour = int(at_s // HOUR_S)
     last = history.first_hour + len(history.cpu_m) - 1
-    if history.cpu_m and hour < last:
+    if history.cpu_m and hour == last - 1:
         return history
+    if history.cpu_m and hour < last:
+        ahead = last - hour
+        since_s = min(history.since_s - ahead * HOUR_S, at_s)
+        history, last = replace(history, first_hour=history.first_hour - ahead, since_s=since_s), hour
     if not history.cpu_m or hour - last > MAX_HOURS:
         return HourlyUse(hour, (cpu_m,), (memory_mib,), at_s)
     gap = (-1,) * (hour - last - 1)
@@ -36,6 +43,13 @@ def observed(history: HourlyUse, uses: Iterable[Use], at_s: float) -> HourlyUse:
         cpu, memory = (*history.cpu_m, *gap, cpu_m), (*history.memory_mib, *gap, memory_mib)
     over = max(0, len(cpu) - MAX_HOURS)
     return replace(history, first_hour=history.first_hour + over, cpu_m=cpu[over:], memory_mib=memory[over:])
+
+
+def known_s(history: HourlyUse, now_s: float) -> float:
+    """For how long the use is known: of hours that are counted, and not of the gaps between them."""
+    if history.since_s <= 0:
+        return 0.0
+    return min(now_s - history.since_s, HOUR_S * sum(value >= 0 for value in history.cpu_m))
 
 
 def rows(history: HourlyUse) -> tuple[Float32, Float32]:

@@ -14,8 +14,10 @@ from math import inf
 
 from cotenant.engine.autonomy.permissions import Permissions
 from cotenant.engine.sizing import hourly
-from cotenant.engine.sizing.changing import go_on, spread
+from cotenant.engine.sizing.changing import go_on, late_anew, spread
+from cotenant.engine.sizing.clocks import not_ahead
 from cotenant.engine.sizing.outcomes import judged
+from cotenant.engine.sizing.reports import CapacityOf, Reports
 from cotenant.engine.sizing.scene import ResizePod, SizingScene, SizingStep, WriteSizing
 from cotenant.engine.sizing.suggesting import QUIET_S, idle
 from cotenant.model.autonomy.autonomy import Action, AutonomyRung
@@ -32,8 +34,9 @@ TICK_S = 1.0
 STORE_S = 600.0  # of a history alone
 CONFIRM_S = 30.0  # until a write that no watch shows is issued again
 RESIZE_AGAIN_S = 10.0
+MAX_REFUSALS = 6  # each doubles the time until the same is asked again: ten minutes at last
+REFUSAL_S = 3600.0  # for which a refusal keeps pods that were made anew as they are
 SIZE_EVERY_S = 60.0
-MAX_AGE_S = 900.0  # of a report
 _BURNS = (ObjectiveState.BURNING, ObjectiveState.EXHAUSTED)
 
 Stamp = Callable[[float], str]
@@ -51,14 +54,22 @@ class _Kept:
     stored_s: float = -inf
     sized_s: float = -inf
     refusal: str = ""
+    refused_s: float = inf  # when a decision first knew of it
     fresh: set[str] = field(default_factory=set)  # pods with a report that no decision has seen
+
+    def forgive(self) -> None:
+        """What was refused may be asked for again."""
+        self.refusal, self.refused_s = "", inf
 
 
 class RightSizer:
     """Events correct facts; `decide` returns instructions. Times are Unix seconds."""
 
-    def __init__(self, stamp: Stamp, permissions: Permissions | None = None) -> None:
+    def __init__(
+        self, stamp: Stamp, permissions: Permissions | None = None, capacity_of: CapacityOf = lambda node: None
+    ) -> None:
         self._stamp = stamp
+        self.reports = Reports(capacity_of)
         self.permissions = permissions or Permissions()
         self._rungs: dict[str, AutonomyRung] = {}  # earned, by namespace, at this look
         self._sizings: dict[str, _Kept] = {}
@@ -69,12 +80,14 @@ class RightSizer:
         self._below: dict[_Owner, set[_Owner]] = {}
         self._of_owner: dict[_Owner, set[str]] = {}  # UIDs of its pods
         self._due_s = -inf
-        self._measured: dict[str, tuple[float, MeasuredPod]] = {}  # by namespace/name
+        self._measured: dict[str, MeasuredPod] = {}  # by namespace/name
         self._objectives: dict[str, ObjectiveStatus] = {}
         self._held: dict[_Owner, dict[str, HeldResources]] = {}  # what is scaled -> by autoscaler
         self._resized: dict[str, tuple[float, ResizePod]] = {}  # by UID
+        self._refusals: dict[str, int] = {}  # of the last one, by UID
         self._foreign: set[str] = set()  # UIDs of pods that somebody else resized, until a decision knows
         self._left: dict[str, float] = {}  # those that are not touched, and until when
+        self._waiting_s: dict[str, float] = {}  # pods made anew whose kubelet has not taken a size: since when
 
     # ---- events
 
@@ -88,7 +101,7 @@ class RightSizer:
             self._sizings[sizing.key] = _Kept(sizing, sizing.status.history)
             return
         if kept.sizing.generation != sizing.generation:
-            kept.refusal = ""
+            kept.forgive()
         kept.sizing = sizing
         if kept.sent is not None and kept.sent.status == sizing.status:
             kept.sent = None
@@ -123,8 +136,10 @@ class RightSizer:
         uid = self._uid_of.pop(key, "")
         pod = self._pods.pop(uid, None)
         self._resized.pop(uid, None)
+        self._refusals.pop(uid, None)
         self._foreign.discard(uid)
         self._left.pop(uid, None)
+        self._waiting_s.pop(uid, None)
         self._measured.pop(key, None)
         if pod is not None:
             owner = (pod.namespace, pod.owner_kind, pod.owner_name)
@@ -143,20 +158,17 @@ class RightSizer:
             self._below.setdefault((namespace, *above), set()).add(own)
 
     def metric_seen(self, metric: NodeMetric, now_s: float) -> None:
-        """A node's report: histories and proofs learn from it, at the time of its arrival. A node's clock may be wrong,
-        so its own time only tells one report from the next.
-        """
-        if not self._sizings or metric.pods is None or not metric.age_s <= MAX_AGE_S:
+        """A node's report: histories and proofs learn from it, at the time of its arrival."""
+        if not self._sizings or metric.pods is None or not self.reports.is_new(metric):
             return
         for key, measured in metric.pods.items():
             pod = self._pods.get(self._uid_of.get(key, ""))
-            known = self._measured.get(key)
-            if pod is None or not pod.is_running or (known is not None and known[0] == metric.updated_s):
+            if pod is None or not pod.is_running:
                 continue
             of = self._targets(pod)
-            if not of:
+            if not of or not self.reports.is_possible(pod, measured.use):
                 continue
-            self._measured[key] = (metric.updated_s, measured)
+            self._measured[key] = measured
             for kept in (self._sizings[name] for name in of):
                 kept.fresh.add(pod.uid)
                 kept.history = hourly.observed(kept.history, (measured.use,), now_s)
@@ -189,6 +201,7 @@ class RightSizer:
         kept = self._sizings.get(resize.sizing)
         if kept is not None:
             kept.refusal = why
+            self._refusals[resize.uid] = self._refusals.get(resize.uid, 0) + 1
 
     def leads_now(self) -> None:
         """This replica begins to lead: what it knows as sent was another's, or was never written."""
@@ -218,6 +231,10 @@ class RightSizer:
                 return []
             kept.sent = None  # it was refused, or lost: decided anew
         stored = kept.sizing.status
+        if kept.refusal:
+            kept.refused_s = min(kept.refused_s, now_s)
+            if stored.change is None and now_s - kept.refused_s >= REFUSAL_S:
+                kept.forgive()
         scene = self._scene(kept, now_s)
         stepped = self._stepped(scene, now_s)
         resizes = [resize for resize in stepped.resizes if self._is_new(resize, now_s)]
@@ -226,7 +243,7 @@ class RightSizer:
         if not is_due or status == stored:
             return [*resizes]
         if status.change != stored.change:
-            kept.refusal = ""
+            kept.forgive()
         write = WriteSizing(kept.sizing.key, kept.sizing.uid, status)
         kept.sent, kept.sent_s, kept.stored_s = write, now_s, now_s
         return [write, *resizes]
@@ -248,11 +265,31 @@ class RightSizer:
             until_s = max(status.quiet_until_s, now_s + QUIET_S)
             scene = replace(scene, sizing=replace(sizing, status=replace(status, quiet_until_s=until_s)))
         found = idle(scene, now_s)
+        if found.change is not None:
+            return SizingStep(found)
         left = {uid for uid, until_s in self._left.items() if now_s < until_s}
-        return SizingStep(found, spread(scene, left) if found.change is None else ())
+        return SizingStep(found, (*spread(scene, left), *self._given_back(scene, now_s)))
+
+    def _given_back(self, scene: SizingScene, now_s: float) -> tuple[ResizePod, ...]:
+        """What pods that were made anew had, where their kubelet does not take the proven size: it is not asked again
+        for a day.
+        """
+        for uid, pod in scene.pods.items():
+            if pod.pending:
+                self._waiting_s.setdefault(uid, now_s)
+            else:
+                self._waiting_s.pop(uid, None)
+        late = late_anew(scene, self._waiting_s, now_s)
+        for resize in late:
+            self._left[resize.uid] = now_s + QUIET_S
+            pod, waited_s = scene.pods[resize.uid], now_s - self._waiting_s[resize.uid]
+            self._sizings[
+                scene.sizing.key
+            ].refusal = f"{pod.name}: {pod.pending} for {waited_s:.0f} s: {pod.pending_why}"
+        return late
 
     def _scene(self, kept: _Kept, now_s: float) -> SizingScene:
-        sizing = replace(kept.sizing, status=replace(kept.sizing.status, history=kept.history))
+        sizing = replace(kept.sizing, status=not_ahead(replace(kept.sizing.status, history=kept.history), now_s))
         pods = self._replicas(sizing)
         may_size = now_s - kept.sized_s >= SIZE_EVERY_S or sizing.status.state in ("", "learning")
         if may_size:
@@ -303,7 +340,7 @@ class RightSizer:
 
     def _sign(self, pod: SizedPod) -> Sign:
         container = pod.containers[0]
-        _, measured = self._measured.get(pod.key, (0.0, None))
+        measured = self._measured.get(pod.key)
         signals = measured.signals if measured is not None else None
         return Sign(
             pod.uid,
@@ -319,7 +356,9 @@ class RightSizer:
 
     def _is_new(self, resize: ResizePod, now_s: float) -> bool:
         at_s, last = self._resized.get(resize.uid, (-inf, None))
-        if last == resize and now_s - at_s < RESIZE_AGAIN_S:
+        if last != resize:
+            self._refusals.pop(resize.uid, None)
+        elif now_s - at_s < RESIZE_AGAIN_S * 2.0 ** min(self._refusals.get(resize.uid, 0), MAX_REFUSALS):
             return False
         self._resized[resize.uid] = (now_s, resize)
         return True

@@ -89,7 +89,7 @@ def _waiting_anew(scene: SizingScene) -> str:
 def _suggested(scene: SizingScene, now_s: float) -> SizingStatus:
     sizing, status = scene.sizing, scene.sizing.status
     history = status.history
-    known_s = now_s - history.since_s if history.since_s > 0 else 0.0
+    known_s = hourly.known_s(history, now_s)
     if known_s < sizing.min_history_s:
         said = f"{known_s / 3600:.1f} h of its use are known, a size needs {sizing.min_history_s / 3600:.3g} h"
         return replace(status, state="learning", message=said, suggestion=None)

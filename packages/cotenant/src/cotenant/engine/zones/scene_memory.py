@@ -15,15 +15,22 @@ from cotenant.policy.zone.scenes import SceneTable, ZoneScene, choose, outcome_o
 
 
 class SceneMemory:
-    """`table`: outcomes by scene and mode; `evidence`: of the last reading's scene."""
+    """`table`: outcomes by scene and mode; `restored`: how many of them an earlier process learned; `evidence`: of the
+    last reading's scene.
+    """
 
     def __init__(self, late_per_s: float, burn: float) -> None:
         self.table = SceneTable()
+        self.restored = 0
         self.scene: ZoneScene | None = None
         self.evidence: Reason | None = None
         self._limits = late_per_s, burn
         self._steady = False
         self._changed = True
+
+    def restore(self, table: SceneTable) -> None:
+        """Go on with what an earlier process learned, before the first reading."""
+        self.table, self.restored = table, table.readings
 
     def seen(self, reading: ZoneReading, setting: ZoneSetting) -> None:
         """A reading under this setting."""

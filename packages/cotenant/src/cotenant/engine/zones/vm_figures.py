@@ -73,7 +73,7 @@ def front_end(before: Mapping[str, object], after: Mapping[str, object], seconds
 
 
 def _count(value: object) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 63 else None
 
 
 def stolen_share(ran_us: int, waited_us: int) -> float:

@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from math import inf
 
 from cotenant.engine.zones import transitions
+from cotenant.engine.zones.reclaiming import Reclaiming
 from cotenant.engine.zones.scene_memory import SceneMemory
 from cotenant.model.errors import InvalidInput, Permanent
 from cotenant.model.machine.node_decision import DecisionTerm, Reason
@@ -25,8 +26,9 @@ from cotenant.model.zones.setting import FAIR, LADDER, USUAL_MODES, Backend, Zon
 from cotenant.model.zones.state import Attach, Detach, PutRows, Verify, ZoneChange, ZoneInstruction, ZoneState
 from cotenant.model.zones.table import SchedulerExit, ZoneRow
 from cotenant.model.zones.zone_reading import ChangeRows, Stay, SwitchTo, ZoneReading
-from cotenant.policy.zone.canary import judge
+from cotenant.policy.zone.canary import judge, judge_reclaim
 from cotenant.policy.zone.deciding import Memory, ZoneConfig, decide
+from cotenant.policy.zone.reclaiming import RECLAIM_RULE
 
 HISTORY_LENGTH = 64
 _MAX_BAN_FACTOR = 64
@@ -97,6 +99,7 @@ class Zone:
         self._changed_s = 0.0
         self._last: ZoneReading | None = None  # in the state in which the zone is now
         self._trial: _Trial | None = None
+        self.reclaiming = Reclaiming(self._limits.ban_s)
         self.scenes = SceneMemory(self._config.late_per_s, self._config.burn) if self._config.scenes else None
 
     # Events
@@ -137,17 +140,30 @@ class Zone:
     def measured(self, now_s: float, reading: ZoneReading, *, early: bool = False) -> tuple[ZoneInstruction, ...]:
         """A reading of the time since the last one, under the setting and rows in force. `early`: it ends with the
         dispatches that were late, before its period was over; it may change rows, and a switch waits for a whole
-        reading.
+        reading, as steps of reclaim do.
         """
         if self.scenes is not None and not early:
             self.scenes.seen(reading, self.setting)
+        changes = self._decided(now_s, reading, early)
+        if early or self.state not in (ZoneState.CANARY, ZoneState.ACTIVE):
+            return changes
+        return (*changes, *self.reclaiming.after(reading, self._rows, self._config.stall / 2))
+
+    def _decided(self, now_s: float, reading: ZoneReading, early: bool) -> tuple[ZoneInstruction, ...]:
         if self.state is ZoneState.CANARY:
             return () if early else self._canary(now_s, reading)
         if self.state is not ZoneState.ACTIVE:
             return ()
         self._last = reading
         decision, memory = decide(
-            reading, self.setting, self._rows, self._usual, self._open_modes(now_s), self._config, self._memory
+            reading,
+            self.setting,
+            self._rows,
+            self._usual,
+            self._open_modes(now_s),
+            self._config,
+            self._memory,
+            reclaims=not early and self.reclaiming.may_begin(now_s),
         )
         if self.scenes is not None and not isinstance(decision, ChangeRows):
             # which scheduler runs is what was learned; rows are the rules' under either
@@ -306,6 +322,8 @@ class Zone:
             kept, reason = True, Reason("zone-canary", "kept: nothing to compare it with")
         else:
             kept, reason = judge(before, trial.after, self._config.late_per_s, burn_limit=self._config.burn)
+            if kept and trial.change.reason.rule == RECLAIM_RULE:
+                kept, reason = judge_reclaim(before, trial.after)
         if kept:
             self._settle(True, reason.text)
             self._proven = self.setting
@@ -316,6 +334,8 @@ class Zone:
         if trial.rows_before is None:
             return self._give_up(now_s, reason)
         rows = trial.rows_before
+        if trial.change.reason.rule == RECLAIM_RULE:
+            self.reclaiming.undone(now_s)
         self._rows.update(rows)
         self._settle(False, reason.text)
         self._to(ZoneState.ACTIVE)

@@ -73,7 +73,7 @@ class LendingSuggestion:
 class LendingStatus:
     """What is stored."""
 
-    state: str = ""  # off, shadow, suggested, lent, stopped
+    state: str = ""  # off, shadow, suggested, waiting, lent, stopped
     message: str = ""
     mode: str = ""
     rung: str = ""  # by mode and days

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+_COMPUTE_INSTANCES = 8  # of a GPU instance, at most
+
 
 @dataclass(frozen=True, slots=True)
 class GpuProcess:
@@ -39,7 +41,8 @@ class GpuUse:
     uuid: str = ""
     name: str = ""
     bus: str = ""  # PCI address, as the kernel writes it
-    instance: str = ""  # of MIG; empty: the whole GPU
+    instance: str = ""  # of MIG, PROFILE#NUMBER; empty: the whole GPU
+    instance_uuid: str = ""  # by which a device plugin names it, where the source knows
     busy_permille: int | None = None  # time in which any kernel ran
     sm_active_permille: int | None = None  # multiprocessors with a warp, averaged over all
     tensor_active_permille: int | None = None
@@ -76,5 +79,17 @@ class IdleGpus:
 
 def whole_or_instances(uses: Sequence[GpuUse]) -> list[GpuUse]:
     """What can be held: the instances of a GPU that is divided, else the GPU."""
-    divided = {use.index for use in uses if use.instance}
-    return [use for use in uses if use.instance or use.index not in divided]
+    divided = {(use.source, use.index) for use in uses if use.instance}
+    return [use for use in uses if use.instance or (use.source, use.index) not in divided]
+
+
+def device_names(index: int, uuid: str, bus: str, instance: str = "", instance_uuid: str = "") -> tuple[str, ...]:
+    """What device plugins call a GPU: NVIDIA's by UUID or index, AMD's by PCI address; a MIG instance (`instance`: its
+    number) by its own UUID, of old drivers by that of the GPU and both numbers, and GKE's by index and number.
+    """
+    if instance:
+        old = tuple(f"MIG-{uuid}/{instance}/{compute}" for compute in range(_COMPUTE_INSTANCES)) if uuid else ()
+        names = (instance_uuid, f"nvidia{index}/gi{instance}", *old)
+    else:
+        names = (uuid, str(index), bus, f"nvidia{index}")
+    return tuple(name for name in names if name)

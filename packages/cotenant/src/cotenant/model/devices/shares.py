@@ -55,8 +55,21 @@ class HookedShares:
     unlimited_count: int = 0
 
 
-def share_of(allocations: Sequence[DeviceAllocation], memory_bytes: Mapping[int, int]) -> MpsShare | None:
-    """The share; None where every GPU is given whole, or none is. `memory_bytes`: of the node's GPUs, by index."""
+def lent_threads_percent(lent: int, beside: int) -> int:
+    """The multiprocessors of who borrows so much of a card, percent. With a part `beside` model servers, who fits
+    beside one has that part, and who takes more of a card has all of it, since nobody is there beside whom it stays.
+    """
+    if not beside:
+        return lent
+    return beside if lent <= beside else _WHOLE
+
+
+def share_of(
+    allocations: Sequence[DeviceAllocation], memory_bytes: Mapping[int, int], beside: int = 0
+) -> MpsShare | None:
+    """The share; None where every GPU is given whole, or none is. `memory_bytes`: of the node's GPUs, by index;
+    `beside`: as `lent_threads_percent` has it.
+    """
     cores: list[int] = []
     memory: list[int] = []
     parts = [allocation for allocation in allocations if allocation.type is DeviceType.GPU]
@@ -65,8 +78,8 @@ def share_of(allocations: Sequence[DeviceAllocation], memory_bytes: Mapping[int,
         total = memory_bytes.get(part.minor, 0)
         core, ratio, amount = (part.amounts.get(name) for name in (GPU_CORE, GPU_MEMORY_RATIO, GPU_MEMORY))
         lent = part.amounts.get(LENT_GPU)
-        if lent:  # percent of both; never more than is written, and always a share
-            core = ratio = lent
+        if lent:  # percent of memory, never more than is written, and always a share
+            core, ratio = lent_threads_percent(lent, beside), lent
             is_share = True
         if ratio and total:
             of_ratio = ratio * total // _WHOLE

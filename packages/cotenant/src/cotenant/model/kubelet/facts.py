@@ -15,6 +15,7 @@ class KubeletFacts:
     `memory_manager`: their policies, in the kubelet's words. `cpu_options`: those of its CPU manager that are set.
     `reserved_cpus`: those that are kept for the system by name; a kubelet that keeps a number of CPUs chooses them
     itself. `memory_qos`: the feature gate MemoryQoS. `given_cpus`: what its static policy has given, by pod UID.
+    `given_devices`: what its device plugins have given, device id and pod as NAMESPACE/NAME.
     `systemd`: the version of a systemd that sets properties for us, None where there is none or it cannot be reached.
     """
 
@@ -30,6 +31,7 @@ class KubeletFacts:
     memory_manager: str = ""
     cgroup_driver: str = ""
     given_cpus: tuple[tuple[str, tuple[int, ...]], ...] = ()
+    given_devices: tuple[tuple[str, str], ...] = ()
 
     @property
     def is_static(self) -> bool:

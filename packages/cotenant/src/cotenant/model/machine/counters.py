@@ -95,6 +95,16 @@ class GpuPodUse:
 
 
 @dataclass(frozen=True, slots=True)
+class GpuInstance:
+    """A MIG instance of a card."""
+
+    number: int  # of the GPU instance
+    uuid: str
+    memory_total_bytes: int
+    memory_used_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class GpuCounters:
     """One accelerator; levels."""
 
@@ -102,7 +112,7 @@ class GpuCounters:
     uuid: str
     name: str
     healthy: bool
-    utilisation_percent: int
+    utilisation_percent: int | None  # time in which any kernel ran; None: the driver does not say
     memory_total_bytes: int
     memory_used_bytes: int
     processes: tuple[tuple[int, int], ...] = ()  # pid, bytes
@@ -110,11 +120,16 @@ class GpuCounters:
     compute_mode: str = ""  # who may use it, one of `COMPUTE_MODES`; empty where it is not known
     pods: tuple[GpuPodUse, ...] = ()  # of its processes, by UID
     fault: str = ""  # why it is not healthy, where that is known
-    divided: bool = False  # into MIG instances, which the driver tells nothing of by process
+    divided: bool = False  # into MIG instances, of whose use the driver says nothing
     root: str = ""  # the PCI host bridge that it shares with others; empty where it is not known
     pcie_bps: int | None = None  # bytes per second, sent and received, since the reading before
     power_mw: int | None = None  # what it draws
     least_power_mw: int | None = None  # the smallest limit of its power that it takes
+    nvlink_bps: int | None = None  # as `pcie_bps`, over all links
+    sm_clock_mhz: int | None = None
+    throttled_by: tuple[str, ...] = ()  # what slows it down against its will
+    xids: tuple[tuple[int, int], ...] = ()  # errors since the agent's start: Xid and how often, programs' own too
+    instances: tuple[GpuInstance, ...] = ()  # of a divided card
 
 
 @dataclass(frozen=True, slots=True)

@@ -161,6 +161,7 @@ class NodeState:
     held: Mapping[str, str] = field(
         default_factory=dict
     )  # namespaces in which no action of recovery may be begun, and why (a freeze, a ceiling, a window)
+    lending_frozen: str = ""  # why nothing more of the GPUs may be lent; "" = it may, or there are none
     gpus: tuple[GpuCounters, ...] = ()
     limits: Mapping[str, BindingLimit] = field(default_factory=dict)  # by group: quotas that the agent holds there
     # The pods, split once: every policy asks for the parts, some once per pod.

@@ -53,7 +53,14 @@ class Detach:
     """Return the tasks to the fair class."""
 
 
-ZoneInstruction = Attach | Verify | PutRows | Detach
+@dataclass(frozen=True, slots=True)
+class ReclaimGroups:
+    """Reclaim so many bytes of each of these groups now; by group. It cannot be undone."""
+
+    steps: tuple[tuple[str, int], ...]
+
+
+ZoneInstruction = Attach | Verify | PutRows | ReclaimGroups | Detach
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,7 +55,8 @@ class ThreadRow:
 @dataclass(frozen=True, slots=True)
 class ZoneRow:
     """How tasks of one cgroup are scheduled. `weight` 0: the cgroup's cpu.weight; `slice_us` 0: the scheduler's
-    own; `late_us` 0: no events. `memory_low_bytes`, `io_weight`: its protection beyond the CPU, 0: its own; `threads`:
+    own; `late_us` 0: no events. `memory_low_bytes`, `io_weight`: its protection beyond the CPU, 0: its own;
+    `reclaim_to_bytes`: its memory is reclaimed in steps until it has no more than this, 0: it is left alone; `threads`:
     those with a row of their own.
     """
 
@@ -65,6 +66,7 @@ class ZoneRow:
     late_us: int = 0
     memory_low_bytes: int = 0
     io_weight: int = 0
+    reclaim_to_bytes: int = 0
     threads: tuple[ThreadRow, ...] = ()
 
     def __post_init__(self) -> None:
@@ -74,6 +76,7 @@ class ZoneRow:
             ("late_us", self.late_us, LONGEST_LATE_US),
             ("memory_low_bytes", self.memory_low_bytes, 1 << 60),
             ("io_weight", self.io_weight, HEAVIEST),
+            ("reclaim_to_bytes", self.reclaim_to_bytes, 1 << 60),
         ):
             if not 0 <= value <= most:
                 raise InvalidInput(f"zone row: {name}", value, f"0 to {most}")

@@ -88,6 +88,16 @@ class ZoneReading:
         return max(stalls, default=None)
 
     @property
+    def memory_stall(self) -> float | None:
+        """As `stall`, for memory alone."""
+        stalls = [
+            group.resources.memory_stall
+            for group in self.groups
+            if group.zone_class is ZoneClass.SERVICE and group.resources is not None
+        ]
+        return max(stalls, default=None)
+
+    @property
     def batch_cpus(self) -> float:
         """CPUs that batch used on average."""
         used = sum(group.cpu_us for group in self.groups if group.zone_class is ZoneClass.BATCH)

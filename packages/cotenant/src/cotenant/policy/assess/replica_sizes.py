@@ -7,8 +7,9 @@ be tried, it is the highest value ever measured and a margin. The trial that is 
 days before it only, so it is a trial of the choice too, not of its winner in hindsight.
 
 No size is below what kept the risk over all that was known: after a holiday the last days say that little is needed,
-every rule that follows them was right so far, and the first working day would prove it wrong. A workload whose use fell
-for good keeps its size until the history has forgotten the days before.
+every rule that follows them was right so far, and the first working day would prove it wrong. Days without load give
+the others no more leave to be exceeded (`bench.holiday`). A workload whose use fell for good keeps its size until the
+history has forgotten the days before.
 
 A series is the worst replica at each step, so that the size fits every replica. Values above what a node has are no
 use: a counter jumped; they count as unknown.
@@ -39,6 +40,7 @@ MARGIN_PCT = 15  # on the highest value, where no rule was tried
 _MAX_SERIES = 2000  # predicted at a time
 _SETS_IT = 0.95  # of the size: hours above it set it
 _MAX_HOURS = 4  # weekdays shown
+_BUSY, _QUIET = 0.75, 0.6  # a day is quiet whose highest value is below this part of that quantile of the days'
 _WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 
 CANDIDATES: tuple[Predictor, ...] = (DayProfile(), BorgPeak(), VpaHistogram(), LastDayPeak())
@@ -91,7 +93,7 @@ def _some(past: Past, start_s: float, risk: float, margin_pct: int) -> list[Size
     days = tried.known.shape[0]
     next_day = past.steps_a_day
     now = np.array([quantiles(rule.below(past, next_day, risk), 1.0) for rule in CANDIDATES]) if days else np.empty(0)
-    least = _least(use, risk)
+    least = _least(use, risk, next_day)
     found: list[SizeBasis | None] = []
     for row in range(len(use)):
         if np.isnan(highest[row]):
@@ -124,13 +126,32 @@ def _origins(past: Past) -> list[int]:
     return [first for first in (steps - a_day * back for back in range(MAX_TRIALS, 0, -1)) if first >= a_day]
 
 
-def _least(use: Float32, risk: float) -> Float:
-    """By series: the lowest value that at most a share `risk` of the known steps is above; NaN where none is known."""
-    steps = (~np.isnan(use)).sum(axis=1)
-    ordered = np.sort(np.where(np.isnan(use), np.float32(-np.inf), use), axis=1)
+def _least(use: Float32, risk: float, a_day: int) -> Float:
+    """By series: the lowest value that is exceeded in at most a share `risk` of the known steps of busy days; NaN where
+    none is known.
+    """
+    known = ~np.isnan(use)
+    steps = _busy_steps(use, a_day)
+    ordered = np.sort(np.where(known, use, np.float32(-np.inf)), axis=1)
     at = use.shape[1] - 1 - np.floor(risk * steps).astype(np.int64)
     found = ordered[np.arange(len(use)), np.maximum(at, 0)].astype(np.float64)
-    return np.where(steps > 0, found, np.nan)
+    return np.where(known.any(axis=1), found, np.nan)
+
+
+def _busy_steps(use: Float32, a_day: int) -> Int:
+    """How many known steps lie on days that are not quiet: a week of holidays, in which nothing can be exceeded, would
+    allow the ordinary week beside it twice as much. Days end where the history ends.
+    """
+    series, steps = use.shape
+    days = -(-steps // a_day)
+    whole = np.full((series, days * a_day), np.nan, np.float32)
+    whole[:, days * a_day - steps :] = use
+    by_day = whole.reshape(series, days, a_day)
+    highest = np.fmax.reduce(by_day, axis=2)
+    with np.errstate(invalid="ignore"):
+        quiet = highest < _QUIET * quantiles(highest, _BUSY)[:, None]
+    counted: Int = np.where(quiet, 0, (~np.isnan(by_day)).sum(axis=2)).sum(axis=1)
+    return counted
 
 
 def _try(past: Past, risk: float) -> _Tried:
@@ -141,7 +162,7 @@ def _try(past: Past, risk: float) -> _Tried:
     known = np.zeros((len(origins), series), np.int64)
     for day, origin in enumerate(origins):
         known[day] = (~np.isnan(past.use[:, origin : origin + a_day])).sum(axis=1)
-    least = [_least(past.use[:, :origin], risk) for origin in origins]
+    least = [_least(past.use[:, :origin], risk, a_day) for origin in origins]
     for number, rule in enumerate(CANDIDATES if origins else ()):
         for day, below in enumerate(rule.below_each(past, origins, a_day, risk)):
             size = np.maximum(quantiles(below, 1.0), least[day])

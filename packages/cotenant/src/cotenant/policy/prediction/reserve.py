@@ -5,7 +5,8 @@ present excess is carried on is a regression over earlier forecasts, of the seri
 later is compared: errors have a mean and a size by the hour of the day, and in units of that size a distribution, kept
 as a histogram of the series and one of its kind. The reserve is a quantile of both together. Its level is corrected by
 how often earlier bounds were exceeded (adaptive conformal inference), so a stated risk is kept on average whatever the
-distribution is.
+distribution is. It is raised above the stated risk only once so many bounds were judged that some were due to be
+exceeded: a first calm week gives no right to more risk in the next.
 Source: Gibbs and Candes, "Adaptive conformal inference under distribution shift", NeurIPS 2021.
 """
 
@@ -33,12 +34,14 @@ class ReserveSettings:
     hour_prior: float = 8.0  # of the mean and size of all hours in those of one
     kind_weight: float = 200.0  # of the kind's errors among a series' own
     correction: float = 0.02  # step of the level, by the hour
+    earned: float = 10.0  # bounds that were due to be exceeded, before a level may rise above its risk
     series_prior: float = 24.0  # forecasts of the kind in the mean and size of a series' errors
     warm: float = 24.0  # forecasts of the kind that were judged, before there is a reserve
 
     def __post_init__(self) -> None:
-        if not (0 < self.keep <= 1 and self.correction >= 0):
-            raise InvalidInput("reserve settings", f"{self.keep}, {self.correction}", "above 0, at most 1")
+        if not (0 < self.keep <= 1 and self.correction >= 0 and self.earned >= 0):
+            found = f"keep {self.keep}, correction {self.correction}, earned {self.earned}"
+            raise InvalidInput("reserve settings", found, "a keep above 0 and at most 1, the others at least 0")
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +145,9 @@ def judge(reserve: PredictedReserve, highest: Float, settings: ReserveSettings) 
     over = was_said & (highest[:, None] > said)
     risks = np.array(reserve.risks)
     step = settings.correction * (risks - over) * was_said
-    levels = np.clip(reserve.levels + step * risks / 0.05, risks / 10, np.minimum(4 * risks, 0.5))
+    judged = reserve.judged + was_said
+    highest_level = np.where(judged * risks >= settings.earned, np.minimum(4 * risks, 0.5), risks)
+    levels = np.clip(reserve.levels + step * risks / 0.05, risks / 10, highest_level)
     moved = np.stack([np.ones_like(came), excess, came, excess * excess, excess * came], axis=1)
     moved = np.where(known[:, None], moved, 0.0)
     kind_sums = reserve.kind_sums * settings.keep
@@ -156,7 +161,7 @@ def judge(reserve: PredictedReserve, highest: Float, settings: ReserveSettings) 
         counts=counts,
         kind_counts=kind_counts,
         levels=levels,
-        judged=reserve.judged + was_said,
+        judged=judged,
         exceeded=reserve.exceeded + over,
     )
 

@@ -13,7 +13,23 @@ from cotenant.model.machine.node_decision import DecisionTerm, Reason
 from cotenant.model.zones.zone_reading import ZoneReading
 
 MARGIN = 0.2
+RECLAIM_MARGIN = 0.1  # the steps of a trial take a part of what may be taken, so they bring a part of the gain
 _LEAST_STALL = 0.1  # a smaller share of time in waits for memory and disk is noise
+
+
+def judge_reclaim(before: ZoneReading, after: ZoneReading, margin: float = RECLAIM_MARGIN) -> tuple[bool, Reason]:
+    """Whether to go on reclaiming batch's memory: only while services wait less for memory than before it. What was
+    reclaimed cannot be given back, so a step that helps nobody is one too many.
+    """
+    was, now = before.memory_stall or 0.0, after.memory_stall or 0.0
+    terms = (
+        DecisionTerm("memory stall before", round(was * 1000), "1/1000"),
+        DecisionTerm("memory stall after", round(now * 1000), "1/1000"),
+    )
+    waited = f"services waited {100 * was:.0f} % for memory before, {100 * now:.0f} % after"
+    if now < was * (1 - margin):
+        return True, Reason("zone-canary", f"kept: {waited}", terms)
+    return False, Reason("zone-canary", f"batch gave up memory and services wait as before: {waited}", terms)
 
 
 def judge(

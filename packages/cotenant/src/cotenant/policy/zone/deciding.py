@@ -22,6 +22,7 @@ from cotenant.model.zones.setting import Backend, ZoneMode, ZoneSetting
 from cotenant.model.zones.table import HEAVIEST, ZoneClass, ZoneRow
 from cotenant.model.zones.zone_reading import ChangeRows, Decision, Stay, SwitchTo, ZoneReading
 from cotenant.policy.zone.protecting import protected
+from cotenant.policy.zone.reclaiming import taken_from_batch
 
 _RELIEF = (ZoneMode.LATENCY, ZoneMode.SIBLINGS, ZoneMode.EXCLUSIVE)  # what a pressed zone switches to, in this order
 _BRINGS = {
@@ -80,9 +81,11 @@ def decide(
     modes: tuple[ZoneMode, ...],
     config: ZoneConfig,
     memory: Memory,
+    *,
+    reclaims: bool = True,
 ) -> tuple[Decision, Memory]:
     """The decision on one reading. `rows`: those in force, `usual`: those of the zone's definition, by group;
-    `modes`: the schedulers that may run.
+    `modes`: the schedulers that may run; `reclaims`: whether batch's memory may be reclaimed now.
     """
     limit = 0.5 if memory.pressed else 1.0
     burn = reading.burn or 0.0
@@ -97,6 +100,8 @@ def decide(
     )
     if pressed:
         protection = protected(reading, rows, config.stall)
+        if protection is None and reclaims:
+            protection = taken_from_batch(reading, rows, config.stall)
         if protection is not None:
             return ChangeRows(*protection), memory
         if not (reading.late_per_s > config.late_per_s * limit or burn > config.burn * limit):

@@ -98,6 +98,11 @@ class SceneTable:
         """The outcomes in a scene."""
         return self.scenes.get(scene, {})
 
+    @property
+    def readings(self) -> int:
+        """Of how many readings it is."""
+        return sum(found.number for modes in self.scenes.values() for found in modes.values())
+
     def nearest(self, scene: ZoneScene) -> ZoneScene | None:
         """The scene most like this one of which something was learned."""
         others = [other for other in self.scenes if other != scene]

@@ -45,6 +45,7 @@ from cotenant.model.machine.counters import Gap
 from cotenant.model.machine.knob import KnobLease
 from cotenant.model.machine.node_pod import NodePod
 from cotenant.model.machine.node_state import NodeState
+from cotenant.model.machine.stalls import LongWait
 from cotenant.services.agent.actions.class_placement import ClassPlacement
 from cotenant.services.agent.components import AgentComponents
 from cotenant.services.agent.discovery.sources import DiscoverySource, DiscoverySources, plain
@@ -67,6 +68,7 @@ from cotenant.services.agent_settings.config import AgentConfig
 from cotenant.services.agent_settings.node_roots import RootCheck, with_roots
 from cotenant.services.reporting import latency
 from cotenant.services.running import cancelled
+from cotenant.services.zones.agent_zones import zones_page
 from cotenant.services.zones.metrics import ZoneMetrics
 
 END_WITHIN_S = 5.0
@@ -157,7 +159,7 @@ class AgentProcess:
         self.roots = RootCheck(components.group_exists)
         self.traffic = ServerTraffic("agent")
         self.metrics.registry.register(self.traffic)
-        self.pages = AgentPages(self, self.metrics.page)
+        self.pages = AgentPages(self, self.metrics.page, lambda: zones_page(self.node, self.config.zone_states))
         self._discovery_due = components.discovery_due
 
     def monotonic(self) -> float:
@@ -394,6 +396,10 @@ class AgentProcess:
     def state_page(self, state: NodeState) -> StatePage:
         """The answer to `/v1/state`."""
         return state_page(self, state)
+
+    def long_waits(self, group: str | None) -> list[LongWait] | None:
+        """The long waits that are kept, of one group or of all."""
+        return None if self.components.stalls is None else self.components.stalls.ring(group)
 
     async def leases(self) -> tuple[KnobLease, ...]:
         """The keeper's leases."""

@@ -11,7 +11,7 @@ import logging
 from contextlib import AsyncExitStack
 
 from cotenant.drivers.cgroup.sensor import SampleCollector
-from cotenant.drivers.gpu.nvml import working_reader
+from cotenant.drivers.gpu.live import live_gpus
 from cotenant.model.errors import CotenantError
 from cotenant.services.agent.actions.hardware_classes import Uplink, quietly
 
@@ -28,9 +28,11 @@ def collectors(stack: AsyncExitStack, uplink: Uplink | None = None) -> tuple[Sam
 
 def _accelerators(stack: AsyncExitStack) -> tuple[SampleCollector, ...]:
     try:
-        reader = working_reader()
+        gpus = live_gpus()
     except CotenantError as error:
         _log.info("no accelerators: %s", error)
         return ()
-    stack.callback(quietly(reader.close))
-    return (SampleCollector("accelerators", reader.collect, reader.gaps),)
+    stack.callback(quietly(gpus.close))
+    if gpus.is_asked:
+        _log.warning("the GPU driver does not answer; accelerators are read once it does")
+    return (SampleCollector("accelerators", gpus.collect, gpus.gaps),)

@@ -6,6 +6,7 @@ latency.
     GET  /v1/leases                      what the keeper holds now (503 while it is away); /v1/holds: what the engine
                                          believes and wants
     GET  /v1/decisions?since=N           the log, oldest first; `since` the last number seen
+    GET  /v1/zones                       Control Zones that run here: last reading, both sides of their machines
     GET  /v1/explain?group=G | ?pod=P    the story of a group or a pod
     GET  /v1/explain?service=S           the incidents of a service on this node: cause, actions, proofs, recovery
     POST /v1/latency                     a service's latency report (latency.py)
@@ -18,6 +19,7 @@ configuration says that the network is trusted.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import Protocol
 from urllib.parse import parse_qs
@@ -38,14 +40,18 @@ from cotenant.drivers.http.pages import HealthPages
 from cotenant.drivers.resctrl.monitoring import CacheUse
 from cotenant.engine.node.agent import Agent
 from cotenant.engine.node.decision_log import GroupExplanation, HeldKnob, KnobDecision
+from cotenant.engine.node.idle_cards import NO_GPUS
+from cotenant.model.devices.gpu_use import IdleGpus
 from cotenant.model.errors import CotenantError, InvalidInput
 from cotenant.model.machine.counters import Gap, GpuCounters
 from cotenant.model.machine.knob import KnobLease
 from cotenant.model.machine.node_state import GroupUse, HostUse, NodeState, ServiceHealth
 from cotenant.model.machine.replica_signal import ReplicaSignal
+from cotenant.model.machine.stalls import LongWait
 from cotenant.services.reporting import latency
 from cotenant.services.reporting.latency import LatencyOutcome
 from cotenant.services.zones.agent_pods import ZonePodPage
+from cotenant.services.zones.agent_zones import ZonesPage
 
 MAX_DECISIONS = 500  # an answer
 
@@ -95,6 +101,7 @@ class StatePage(msgspec.Struct, frozen=True):
     kubelet: str = ""  # who gives CPUs on this node
     failing: tuple[str, ...] = ()  # policies that failed when they last ran, and how
     runtime_hook_state: str = ""  # the file in which the node's runtime hook says how it is, by the agent's settings
+    idle_gpus: IdleGpus = NO_GPUS  # of the GPUs that somebody holds those that nobody uses
     gpu_shares: str = ""  # what holds shares of the node's GPUs, or why nothing does; "" where nothing is to
     zone_pods: tuple[ZonePodPage, ...] = ()  # of zones in this node's virtual machines
     holdings: str = ""  # how far pods' holdings are believed, where that is not by the scheduler's seal
@@ -120,6 +127,19 @@ class DecisionsPage(msgspec.Struct, frozen=True):
     more: bool
 
 
+class LongWaitPage(msgspec.Struct, frozen=True):
+    """A wait with its kind in words."""
+
+    kind: str
+    wait: LongWait
+
+
+class LongWaitsPage(msgspec.Struct, frozen=True):
+    """`/v1/long-waits`, oldest first."""
+
+    long_waits: tuple[LongWaitPage, ...]
+
+
 class AskedAgent(Protocol):
     """The process, as far as it is asked."""
 
@@ -142,6 +162,10 @@ class AskedAgent(Protocol):
         """The answer to `/v1/state`."""
         ...
 
+    def long_waits(self, group: str | None) -> list[LongWait] | None:
+        """Those kept, of one group or of all; None where none are kept."""
+        ...
+
     async def leases(self) -> tuple[KnobLease, ...]:
         """What the keeper holds. Raises `CotenantError` or `OSError` where it cannot be asked."""
         ...
@@ -154,8 +178,8 @@ class AskedAgent(Protocol):
 class AgentPages:
     """The ASGI application."""
 
-    def __init__(self, asked: AskedAgent, metrics: Callable[[], bytes]) -> None:
-        self._asked = asked
+    def __init__(self, asked: AskedAgent, metrics: Callable[[], bytes], zones: Callable[[], ZonesPage]) -> None:
+        self._asked, self._zones = asked, zones
         self._health = HealthPages(metrics, asked.unhealthy, lambda: asked.unhealthy() or asked.unready(), asked.remark)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -188,13 +212,23 @@ class AgentPages:
                 return _page(LeasesPage(await self._asked.leases()))
             except (CotenantError, OSError) as error:
                 return _trouble(503, f"the keeper cannot be asked: {error}")
+        if path == "/v1/zones":
+            return _page(await asyncio.to_thread(self._zones))
         if path == "/v1/holds":
             return _page(HoldsPage(agent.held_knobs()))
         if path == "/v1/decisions":
             return _page(_decisions(agent, _one(query, "since", "0")))
         if path == "/v1/explain":
             return _explained(agent, query)
+        if path == "/v1/long-waits":
+            return self._long_waits(_one(query, "group", ""))
         return _trouble(404, "not found")
+
+    def _long_waits(self, group: str) -> HttpAnswer:
+        waits = self._asked.long_waits(group.strip("/") or None)
+        if waits is None:
+            return _trouble(404, "long waits are kept with probe: {stalls: true} and an eBPF probe that loads")
+        return _page(LongWaitsPage(tuple(LongWaitPage(wait.kind.name.lower(), wait) for wait in waits)))
 
     async def _take_latency(self, scope: Scope, receive: Receive, send: Send) -> None:
         counts = self._asked.latency_counts

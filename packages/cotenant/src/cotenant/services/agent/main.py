@@ -164,7 +164,16 @@ def _live_zones(process: AgentProcess, listen: str | None) -> LiveZones | None:
     from cotenant.services.zones.client import ZoneClient
     from cotenant.services.zones.cluster_objects import LiveZones
 
-    return LiveZones(client, process.node, ZoneClient(cluster.zone_socket), cluster.zone_state_dir, listen)
+    zones, folder = ZoneClient(cluster.zone_socket), cluster.zone_state_dir
+    return LiveZones(client, process.node, zones, folder, listen, kept_back=lambda: _kept_back_bytes(process))
+
+
+def _kept_back_bytes(process: AgentProcess) -> int | None:
+    """Memory of this node that its cluster does not give to pods; None while either amount is unknown."""
+    known, state = process.components.allocatable(), process.agent.state()
+    if known is None or not known.memory_bytes or state is None:
+        return None
+    return max(0, state.host.memory_total_bytes - known.memory_bytes)
 
 
 def _from_this_host(address: Address) -> str:

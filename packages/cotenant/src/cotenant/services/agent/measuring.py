@@ -16,6 +16,7 @@ from cotenant.drivers.cgroup.cpu_time import CpuTimes
 from cotenant.drivers.cgroup.layout import CgroupLayout
 from cotenant.drivers.cgroup.schedstat import RunDelayReader
 from cotenant.drivers.cgroup.sensor import Cycles, RunDelays
+from cotenant.drivers.cgroup.task_states import TaskStates
 from cotenant.drivers.cgroup.tree import Groups
 from cotenant.drivers.proc.network import container_network
 from cotenant.engine.node.mode import AgentMode
@@ -99,7 +100,12 @@ def stalls(config: AgentConfig, layout: CgroupLayout, stack: AsyncExitStack) -> 
     from cotenant.drivers.ebpf.stalls import StallTracer
 
     try:
-        return StallWatch(stack.enter_context(StallTracer(tree.path, tree.version)))
+        probe = StallTracer(tree.path, tree.version, long_us=round(config.probe.long_wait_ms * 1000))
+        watch = StallWatch(
+            stack.enter_context(probe), system_us=stack.enter_context(closing(TaskStates(layout))).system_us
+        )
+        watch.view()
+        return watch
     except CotenantError as error:
         _log.warning("waits for block I/O and memory are not measured: %s", error)
         return None

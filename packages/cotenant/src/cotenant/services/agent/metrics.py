@@ -23,6 +23,7 @@ from cotenant.services.agent.actions.class_placement import ClassPlacement
 from cotenant.services.agent.components import AgentComponents
 from cotenant.services.agent.discovery.sources import DiscoverySources
 from cotenant.services.agent.engine_metrics import of_engine
+from cotenant.services.agent.gpu_metrics import of_gpus
 from cotenant.services.agent.loop.actor import Actor
 from cotenant.services.agent.loop.early_samples import EarlySamples
 from cotenant.services.agent.loop.ticker import Ticker
@@ -246,30 +247,7 @@ def _hardware(view: ScrapedAgent) -> Iterator[Metric]:
             ("what", "needs"),
             [((gap.what, gap.needs), 1) for gap in view.gaps()],
         )
-        yield gauge(
-            "cotenant_gpu_utilisation_ratio",
-            "Use of an accelerator",
-            ("gpu",),
-            [((gpu.uuid,), gpu.utilisation_percent / 100) for gpu in last.gpus],
-        )
-        yield gauge(
-            "cotenant_gpu_memory_used_bytes",
-            "Memory of an accelerator in use",
-            ("gpu",),
-            [((gpu.uuid,), gpu.memory_used_bytes) for gpu in last.gpus],
-        )
-        yield gauge(
-            "cotenant_gpu_memory_total_bytes",
-            "Memory of an accelerator",
-            ("gpu",),
-            [((gpu.uuid,), gpu.memory_total_bytes) for gpu in last.gpus],
-        )
-        yield gauge(
-            "cotenant_gpu_healthy",
-            "1 where an accelerator is well",
-            ("gpu",),
-            [((gpu.uuid,), float(gpu.healthy)) for gpu in last.gpus],
-        )
+        yield from of_gpus(last.gpus, view.agent.idle_cards())
     uses = view.components.cache_use()
     yield gauge(
         "cotenant_cache_occupancy_bytes",

@@ -1,7 +1,7 @@
-"""Metrics of what pods wait for besides a CPU, read at each scrape: load averages, waits, and the node's conditions.
+"""Metrics of what pods wait for besides a CPU, as of the last look: load averages, waits, time in the kernel, and the
+node's conditions.
 
-A pod's waits are those of all groups below its own. Load averages are of the scrapes: the weight of one follows from
-the time since the last.
+A pod's waits are those of all groups below its own.
 """
 
 from __future__ import annotations
@@ -33,11 +33,12 @@ class StallMetrics(Collector):
         return []
 
     def collect(self) -> Iterator[Metric]:
-        """One reading, all families."""
-        view = self._watch.view()
+        """All families."""
+        view = self._watch.last()
         loads: list[Sample] = []
         seconds: list[Sample] = []
         number: list[Sample] = []
+        system: list[Sample] = []
         for pod in self._pods():
             labels = (f"{pod.namespace}/{pod.name}", pod.group)
             for state, values in _summed(pod.group, view.loads):
@@ -47,6 +48,8 @@ class StallMetrics(Collector):
             for kind, waits in _waits(pod.group, view.groups):
                 seconds.append(((*labels, kind), sum(found.sum_us for found in waits) / 1e6))
                 number.append(((*labels, kind), sum(found.count for found in waits)))
+            if (system_us := self._watch.system_us(pod.group)) is not None:
+                system.append((labels, system_us / 1e6))
         yield gauge(
             "cotenant_pod_load",
             "Load averages of a pod: tasks that run or wait for a CPU (R), in uninterruptible sleep (D)",
@@ -60,6 +63,7 @@ class StallMetrics(Collector):
             seconds,
         )
         yield counter("cotenant_pod_waits", "Such waits of a pod's tasks", (*_POD, "kind"), number)
+        yield counter("cotenant_pod_system_seconds", "CPU time of a pod's tasks in the kernel", _POD, system)
         yield gauge(
             "cotenant_node_problem",
             "Whether a condition of the node holds that its groups' waits show",

@@ -46,6 +46,7 @@ def state_page(view: ScrapedAgent, state: NodeState) -> StatePage:
         failing=tuple(str(failure) for failure in view.agent.failing_policies()),
         runtime_hook_state=str(view.config.runtime_hook.state_file),
         gpu_shares=_shares(view),
+        idle_gpus=view.agent.idle_cards().now,
         zone_pods=view.signals.zone_pods.page(view.components.clocks.now_us()),
         holdings=view.components.holdings,
     )

@@ -23,6 +23,8 @@ from cotenant.drivers.cgroup.knobs import CgroupKnobs
 from cotenant.drivers.cgroup.layout import CgroupLayout, detect
 from cotenant.drivers.cgroup.sensor import NodeSensor
 from cotenant.drivers.cgroup.tree import Groups
+from cotenant.drivers.kubelet.cpu_manager import STATE
+from cotenant.drivers.kubelet.given_devices import POD_RESOURCES, GivenDevices
 from cotenant.drivers.kubelet.roots import roots_here
 from cotenant.drivers.proc.host import HostReader
 from cotenant.drivers.proc.network import uplink_bps
@@ -32,6 +34,7 @@ from cotenant.drivers.seals.seals import unsealed
 from cotenant.engine.autonomy.permissions import Permissions
 from cotenant.engine.node.interfaces import Keeper, PodDiscovery
 from cotenant.engine.node.mode import AgentMode
+from cotenant.engine.node.problems import NodeProblem
 from cotenant.engine.node.recovery.settings import RecoverySettings
 from cotenant.model.autonomy.autonomy import Action
 from cotenant.model.kubelet.facts import KubeletFacts
@@ -44,6 +47,7 @@ from cotenant.services.agent.collectors import collectors
 from cotenant.services.agent.components import AgentComponents, Clocks
 from cotenant.services.agent.discovery.kubelet import KubeletOfNode
 from cotenant.services.agent.discovery.own_pods import UID_VARIABLE, OwnPods
+from cotenant.services.agent.loop.stall_looks import StallLooks
 from cotenant.services.agent.loop.triggers import AgentTriggers, TriggerSource
 from cotenant.services.agent.measuring import GroupsReceiver, cpu_times, cycles, networks, run_delays, stalls
 from cotenant.services.agent.reports.outbox import Post
@@ -89,6 +93,9 @@ async def open_components(config: AgentConfig, *, single: bool) -> AsyncIterator
         if kubelet.asks:
             background["kubelet"] = kubelet.run
         classes = open_classes(config, layout, stack, single=single)
+        watched = stalls(config, layout, stack)
+        if watched is not None:
+            background["waits"] = StallLooks(watched, _problems(config, client, background, clocks)).run
         tree_groups = stack.enter_context(Groups(layout))
         yield AgentComponents(
             sensor=NodeSensor(
@@ -128,7 +135,7 @@ async def open_components(config: AgentConfig, *, single: bool) -> AsyncIterator
             uplink_bps=config.policies.network.link_bits // 8 if config.policies.network else uplink_bps(),
             kubelet_roots=(lambda: roots_here(layout)) if _asks_for_kubelet(config) else None,
             group_exists=tree_groups.exists,
-            stalls=stalls(config, layout, stack),
+            stalls=watched,
             holdings=unsealed(config.seal_certificate) if client is not None or config.sources.runtime else "",
             placers=tuple(
                 cache_classes for cache_classes in (classes.cache, classes.uplink) if cache_classes is not None
@@ -162,6 +169,23 @@ def _cluster_node(
     return node
 
 
+def _problems(
+    config: AgentConfig,
+    client: Client | None,
+    background: dict[str, Callable[[], Coroutine[object, object, None]]],
+    clocks: Clocks,
+) -> Callable[[tuple[NodeProblem, ...]], Awaitable[object]] | None:
+    """What writes the node's conditions, where there is a cluster that is to have them."""
+    if client is None or config.cluster is None or not config.cluster.node_conditions:
+        return None
+    from cotenant.services.agent.reports.node_problems import NodeProblemWriter
+    from cotenant.services.kube_process.events import EventRecorder
+
+    events = EventRecorder(client, "cotenant-agent", config.node, per_s=1.0)
+    background["events"] = events.run
+    return NodeProblemWriter(client, config.node, events, clocks.monotonic, clocks.wall).told
+
+
 def _kubelet(
     config: AgentConfig, layout: CgroupLayout, keeper: Keeper, client: Client | None, node: ClusterNode | None
 ) -> KubeletOfNode:
@@ -178,7 +202,7 @@ def _kubelet(
 
     asks_kubelet = client is not None and config.cluster is not None and config.cluster.kubelet_configz
     return KubeletOfNode(
-        NodeFactsReader(layout.version("cpu"), lambda: None),
+        NodeFactsReader(layout.version("cpu"), lambda: None, devices=GivenDevices(STATE.parent / POD_RESOURCES)),
         node.kubelet_version if node is not None else lambda: None,
         of_keeper if isinstance(keeper, KeeperClient) else None,
         of_kubelet if asks_kubelet else None,

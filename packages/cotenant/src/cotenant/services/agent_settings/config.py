@@ -109,6 +109,7 @@ class ClusterAccess:
     node_topology: bool = True  # report this machine's CPUs in its NodeResourceTopology
     kubelet_configz: bool = False  # ask the kubelet for its configuration; needs the right `get nodes/proxy`
     devices: bool = True  # report this machine's GPUs in its Device object, unless another agent does
+    node_conditions: bool = True  # with probe.stalls: its conditions on the Node, and Events
     node_slo: bool = False  # take the policies from this node's NodeSLO, which `policies` then changes
     zones: bool = False  # have the keeper (--zones) run the cluster's ControlZones, with this node's pods
     zone_socket: Path = Path("/run/cotenant/zones.sock")
@@ -166,11 +167,14 @@ class ProbeSettings:
 
     enabled: bool = True
     late_ms: float = 10.0  # a service's task that waited longer for a CPU is late
-    stalls: bool = False  # also waits for block I/O and memory, and load averages, as metrics
+    stalls: bool = False  # also waits for block I/O and memory, and load averages, as metrics and conditions
+    long_wait_ms: float = 100.0  # with stalls: a longer wait is kept, with its stack and who ran; 0: none is
 
     def __post_init__(self) -> None:
         if not 0.1 <= self.late_ms <= 10_000:
             raise InvalidInput("late_ms", self.late_ms, "0.1 to 10000 milliseconds")
+        if self.long_wait_ms != 0 and not 1 <= self.long_wait_ms <= 60_000:
+            raise InvalidInput("long_wait_ms", self.long_wait_ms, "1 to 60000 milliseconds, or 0")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -75,6 +75,7 @@ from cotenant.services.console.views.numa import numa_words
 from cotenant.services.console.views.profiles import Profiles
 from cotenant.services.console.views.results import Results
 from cotenant.services.console.views.timeline import Timelines
+from cotenant.services.console.views.zone_monitors import ZoneMonitors
 from cotenant.services.kube_process.clock import SteadyClock
 from cotenant.services.kube_process.watches import ObjectHandler, Watches
 from cotenant.services.running import TaskSet
@@ -217,6 +218,7 @@ class ConsoleProcess:
             "lending": self.lending,
             "profiles": self.profiles,
             "zones": self.zones,
+            "zone": ZoneMonitors(self.zones.nodes_of, self.agents),
             "credit": Credit(self.credit, self.sources),
             "lab": Results(options.results),
             "hosts": HostAnswers(

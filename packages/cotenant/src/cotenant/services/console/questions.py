@@ -8,6 +8,7 @@
     /api/nodes/NAME/lent               what it offers as batch and mid resources, with every term
     /api/moves, /api/profiles, /api/zones  PodMigrationJobs, WorkloadProfiles and ControlZones (moves.py, profiles.py,
     zones.py)
+    /api/zone/NAME                     a zone's monitors, from the agents of its nodes (zone_monitors.py)
     /api/lending                       PoolLendings (lending.py)
     /api/autonomy                      what the movers may do, suggest and did (acting/)
     /api/credit/...                    the credit process's account book (credit.py)

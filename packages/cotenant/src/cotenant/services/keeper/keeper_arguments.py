@@ -214,6 +214,24 @@ class KeeperArguments:
         ),
     ] = None
     max_zones: Annotated[int, Parameter(help="With --zones: most zones at once.", group=WORK)] = 8
+    max_zone_memory_mib: Annotated[
+        int,
+        Parameter(
+            help="With --zones: most memory of the virtual machines of all zones, MiB. Keep as much back from pods: "
+            "the kubelet does not know of it.",
+            group=WORK,
+        ),
+    ] = 4096
+    max_zone_vcpus: Annotated[
+        int, Parameter(name="--max-zone-vcpus", help="With --zones: most vCPUs of those machines.", group=WORK)
+    ] = 16
+    max_zone_disk_mib: Annotated[
+        int,
+        Parameter(
+            help="With --zones: most that images unpacked for those machines take below --zone-state-dir, MiB.",
+            group=WORK,
+        ),
+    ] = 8192
     bpf_root: Annotated[
         Path,
         Parameter(help="With --zones: where the host's BPF file system is mounted, for kernel schedulers.", group=WORK),
@@ -243,6 +261,13 @@ def check(request: KeeperArguments) -> None:
         )
     if not 1 <= request.max_zones <= 64:
         raise InvalidInput("--max-zones", request.max_zones, "1 to 64")
+    for option, given, least, most in (
+        ("--max-zone-memory-mib", request.max_zone_memory_mib, 0, 1 << 24),
+        ("--max-zone-vcpus", request.max_zone_vcpus, 0, 4096),
+        ("--max-zone-disk-mib", request.max_zone_disk_mib, 0, 1 << 24),
+    ):
+        if not least <= given <= most:
+            raise InvalidInput(option, given, f"{least} to {most}", "0: no machine")
     for uuid in request.gpus:
         if not _GPU.fullmatch(uuid):
             raise InvalidInput("--gpu", uuid, "the UUID of a GPU, GPU-…, as nvidia-smi -L says")

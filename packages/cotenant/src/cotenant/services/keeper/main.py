@@ -141,14 +141,21 @@ async def _serve_dry(
 
 def _zones(request: KeeperArguments, keeper: LocalKeeper, peers: Peers) -> ZoneServer:
     from cotenant.drivers.signatures.ed25519 import TrustedKeys
-    from cotenant.services.zones.host import ZoneHost, ZoneQuota
+    from cotenant.services.zones.host import ZoneHost
     from cotenant.services.zones.opening import this_host
+    from cotenant.services.zones.quota import ZoneQuota
     from cotenant.services.zones.server import ZoneServer
 
     host = this_host(None if request.cgroup_root is None else str(request.cgroup_root), request.bpf_root)
     roots = tuple(root.strip("/") for root in request.roots)
     # zones' processes have other folders of work
-    folder, quota = request.zone_state_dir.expanduser().absolute(), ZoneQuota(request.max_zones)
+    folder = request.zone_state_dir.expanduser().absolute()
+    quota = ZoneQuota(
+        request.max_zones,
+        memory_mib=request.max_zone_memory_mib,
+        vcpus=request.max_zone_vcpus,
+        disk_mib=request.max_zone_disk_mib,
+    )
     files = request.zone_files.expanduser().absolute() if request.zone_files is not None else None
     keys = None
     if request.zone_signers is not None:

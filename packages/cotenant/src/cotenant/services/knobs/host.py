@@ -24,6 +24,7 @@ from cotenant.drivers.gpu.knobs import GpuKnobs
 from cotenant.drivers.gpu.mps import MpsControl
 from cotenant.drivers.gpu.mps_knobs import MpsKnobs
 from cotenant.drivers.kubelet.cpu_manager import STATE
+from cotenant.drivers.kubelet.given_devices import POD_RESOURCES, GivenDevices
 from cotenant.drivers.leasefile import file as leasefile
 from cotenant.drivers.leasefile.audit import AuditTrail
 from cotenant.drivers.leasefile.file import FoundLeases, LeaseFile
@@ -104,7 +105,12 @@ def machine_knobs(
     with ExitStack() as opened:
         cgroups = opened.enter_context(CgroupKnobs(layout))
         systemd = opened.enter_context(closing(SystemdManager(socket=owners.bus)))
-        facts = NodeFactsReader(layout.version("cpu"), systemd.version, owners.cpu_manager)
+        facts = NodeFactsReader(
+            layout.version("cpu"),
+            systemd.version,
+            owners.cpu_manager,
+            devices=GivenDevices(owners.cpu_manager.parent / POD_RESOURCES),
+        )
         owned = OwnedKnobs(cgroups, systemd, facts)
         classes = ResctrlKnobs(None if resctrl_root is None else ResctrlTree(str(resctrl_root)))
         watch = _watch(layout)

@@ -1,6 +1,7 @@
 """The facts about kubelet and systemd that this process reads for itself: for a keeper, a client's word does not count.
 
-The kubelet's checkpoints say with which policies it started, and win over its configuration file, which has the rest.
+Which devices it has given the kubelet is asked. Its checkpoints say with which policies it started, and win over its
+configuration file, which has the rest.
 Limits: what only the kubelet's own answer has (`services/agent/discovery/kubelet.py`) is not known here; files are read
 again after some seconds.
 """
@@ -15,6 +16,7 @@ from pathlib import Path
 
 from cotenant.drivers.kubelet.configuration import CONFIG_NAME, MEMORY_STATE_NAME, config_of_file, memory_manager_of
 from cotenant.drivers.kubelet.cpu_manager import STATE, read_cpu_manager
+from cotenant.drivers.kubelet.given_devices import Given
 from cotenant.model.kubelet.facts import KubeletFacts
 
 # Another policy is seen within this where the folder is visible; a file that is mounted by itself is as of the mount.
@@ -33,11 +35,13 @@ class NodeFactsReader:
         systemd: Callable[[], int | None],
         checkpoint: Path = STATE,
         clock: Callable[[], float] = time.monotonic,
+        devices: Callable[[], Given] = tuple,
     ) -> None:
         self._version = cgroup_version or 2
         self._systemd = systemd
         self._checkpoint = checkpoint
         self._clock = clock
+        self._devices = devices
         self._read = KubeletFacts(self._version)
         self._read_at_s = float("-inf")
         self._said = False
@@ -68,7 +72,12 @@ class NodeFactsReader:
         self._say_if_replaced()
         manager = read_cpu_manager(self._checkpoint)
         memory = memory_manager_of(self._checkpoint.parent / MEMORY_STATE_NAME)
-        started = KubeletFacts(cpu_manager=manager.policy, memory_manager=memory, given_cpus=manager.given)
+        started = KubeletFacts(
+            cpu_manager=manager.policy,
+            memory_manager=memory,
+            given_cpus=manager.given,
+            given_devices=self._devices(),
+        )
         return KubeletFacts(self._version).joined(self._of_config()).joined(started)
 
     def _of_config(self) -> KubeletFacts:

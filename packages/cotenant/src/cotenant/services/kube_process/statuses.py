@@ -54,6 +54,8 @@ class StatusWriter:
         self._monotonic = monotonic
         self._sleep = sleep
         self._waiting: dict[Hashable, object] = {}
+        self.writing: Hashable = None  # the key of what was sent and is not answered
+        self._answered = asyncio.Event()
         self._bucket = TokenBucket(per_s, max(1, int(per_s)))
         self._some = asyncio.Event()
         self._idle = asyncio.Event()
@@ -68,6 +70,11 @@ class StatusWriter:
     def discard(self, key: Hashable) -> None:
         """Do not write what waits under the key."""
         self._waiting.pop(key, None)
+
+    async def answered(self, key: Hashable) -> None:
+        """Wait until no write under the key is under way: what is sent then comes after it."""
+        while self.writing is not None and self.writing == key:
+            await self._answered.wait()
 
     def waiting(self) -> int:
         """Statuses that are not written yet."""
@@ -103,7 +110,7 @@ class StatusWriter:
 
     async def _write(self, key: Hashable, status: object) -> None:
         try:
-            await self._writers[type(status)](self._client, status)
+            await self._sent(key, status)
         except (NotFound, Conflict):
             return
         except Transient as error:
@@ -114,3 +121,12 @@ class StatusWriter:
             _log.warning("status of %s: %s", " ".join(key) if isinstance(key, tuple) else key, error)
         else:
             self.written += 1
+
+    async def _sent(self, key: Hashable, status: object) -> None:
+        self.writing = key
+        self._answered.clear()
+        try:
+            await self._writers[type(status)](self._client, status)
+        finally:
+            self.writing = None
+            self._answered.set()

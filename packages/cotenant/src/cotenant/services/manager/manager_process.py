@@ -119,7 +119,9 @@ class ManagerProcess:
         if sink is not None:
             metrics.read_spans(kube.metrics, sink.samples)
         self.sizes = (
-            RightSizingService(kube.watches, kube.now, self.manager.permissions) if options.right_sizing else None
+            RightSizingService(kube.watches, kube.now, self.manager.permissions, self.manager.capacity_of)
+            if options.right_sizing
+            else None
         )
         of_sizes = self.sizes.writers() if self.sizes is not None else {}
         all_writers = {**WRITERS, WriteAmounts: self._write_amounts, **of_sizes}
@@ -150,7 +152,7 @@ class ManagerProcess:
             self.gpus,
             leads=lambda: kube.leads,
             written=lambda: (self.writer.written, self.writer.refused, self.writer.waiting()),
-            malformed=lambda: kube.watches.malformed,
+            malformed=self._malformed,
             expiries_s=certificates.expiries_s if certificates is not None else dict,
         )
 
@@ -161,6 +163,11 @@ class ManagerProcess:
         if self._shared is not None:
             self.kube.background("predictions", self._shared.run)
         await self.kube.run(stop, self._work, on_synced=self._synced)
+
+    def _malformed(self) -> dict[str, int]:
+        """What could not be read or believed, by kind."""
+        impossible = self.sizes.engine.reports.impossible if self.sizes is not None else 0
+        return {**self.kube.watches.malformed, **({"NodeMetric, amounts of pods": impossible} if impossible else {})}
 
     def _synced(self) -> None:
         self.watches.synced()

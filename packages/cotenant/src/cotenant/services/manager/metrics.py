@@ -62,7 +62,11 @@ def register(
         lambda: [((), float(len(manager.config_errors) + len(ratios.config.refused)))],
     )
     registry.read(
-        counter, "cotenant_manager_unreadable", "Objects that could not be read, by kind.", ("kind",), unreadable
+        counter,
+        "cotenant_manager_unreadable",
+        "Objects that could not be read, and amounts of pods that were not believed, by kind.",
+        ("kind",),
+        unreadable,
     )
     _register_amounts(registry, manager, profiles, ratios, gpus)
 

@@ -19,6 +19,7 @@ from cotenant.drivers.kube.kinds.namespace_limits import AUTOSCALERS, Autoscaler
 from cotenant.drivers.kube.kinds.pod.sized import SIZED_PODS, read_sized_pod, written_size
 from cotenant.drivers.kube.kinds.workloads import REPLICA_SETS, WorkloadObject
 from cotenant.engine.autonomy.permissions import Permissions
+from cotenant.engine.sizing.reports import CapacityOf
 from cotenant.engine.sizing.right_sizer import RightSizer
 from cotenant.engine.sizing.scene import ResizePod, WriteSizing
 from cotenant.model.errors import Permanent
@@ -32,10 +33,18 @@ _Owned = tuple[str, str, tuple[str, str] | None]
 class RightSizingService:
     """Adds the watches; `engine` decides, `writers` carry out."""
 
-    def __init__(self, watches: Watches, now: Callable[[], float], permissions: Permissions) -> None:
-        """`now`: the process's clock, Unix seconds. `permissions`: kept up to date by who reads them."""
+    def __init__(
+        self,
+        watches: Watches,
+        now: Callable[[], float],
+        permissions: Permissions,
+        capacity_of: CapacityOf = lambda node: None,
+    ) -> None:
+        """`now`: the process's clock, Unix seconds. `permissions` and `capacity_of` (a node): kept up to date by who
+        reads them.
+        """
         self._now = now
-        self.engine = RightSizer(_stamp, permissions)
+        self.engine = RightSizer(_stamp, permissions, capacity_of)
         engine = self.engine
         watches.handle(
             RIGHT_SIZINGS,
@@ -48,7 +57,9 @@ class RightSizingService:
             ObjectHandler(_owned, lambda found: engine.owner_seen(*found), self._owner_gone),
             optional=True,
         )
-        reports = ObjectHandler(read_node_metric, lambda metric: engine.metric_seen(metric, now()), lambda name: None)
+        reports = ObjectHandler(
+            read_node_metric, lambda metric: engine.metric_seen(metric, now()), engine.reports.node_gone
+        )
         watches.handle(NODE_METRICS, reports, optional=True)
         watches.handle(
             OBJECTIVE_STATUSES,

@@ -16,7 +16,7 @@ from cotenant.drivers.cgroup.layout import CgroupLayout
 from cotenant.drivers.cgroup.schedstat import RunDelayReader
 from cotenant.drivers.cgroup.sensor import NodeSensor, SampleCollector
 from cotenant.drivers.cgroup.tree import Groups
-from cotenant.drivers.gpu.nvml import working_reader
+from cotenant.drivers.gpu.live import live_gpus
 from cotenant.drivers.proc.host import HostReader
 from cotenant.engine.node.rates import Rates
 from cotenant.model.errors import CotenantError, Unsupported
@@ -61,7 +61,7 @@ class NodeLooker:
             self._gaps.append(Gap("run delay", error.needs))
         collectors: tuple[SampleCollector, ...] = ()
         try:
-            gpus = working_reader()
+            gpus = live_gpus()
             self._open.callback(gpus.close)
             collectors = (SampleCollector("accelerators", gpus.collect, gpus.gaps),)
         except CotenantError as error:

@@ -110,7 +110,13 @@ class Hook:
         """What is known of shares of GPUs."""
         facts = self.facts()
         containers = tuple(self._shares.values())
-        return shares_now(containers, facts.gpus, pipe=self.settings.mps_pipe, answers=facts.mps_answers)
+        return shares_now(
+            containers,
+            facts.gpus,
+            pipe=self.settings.mps_pipe,
+            answers=facts.mps_answers,
+            beside=self.settings.lent_beside_percent,
+        )
 
     def _share(self, pod: HookedPod, container: HookedContainer, variables: tuple[tuple[str, str], ...]) -> None:
         """Remember a container of a pod with a share."""

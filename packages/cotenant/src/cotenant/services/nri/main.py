@@ -64,7 +64,7 @@ def configure(request: NriArguments) -> AgentConfig:
 
 def settings_of(config: AgentConfig) -> FirstValueSettings:
     """What is decided, by a configuration."""
-    hook = config.runtime_hook
+    hook, lending = config.runtime_hook, config.policies.gpu_lending
     return FirstValueSettings(
         best_effort=hook.best_effort,
         batch=config.policies.batch_resources,
@@ -74,6 +74,7 @@ def settings_of(config: AgentConfig) -> FirstValueSettings:
         devices=hook.devices,
         cdi_kind=hook.cdi_kind,
         mps_pipe=str(hook.mps_pipe or ""),
+        lent_beside_percent=0 if lending is None else lending.beside_percent,
         mps_shared_memory=str(hook.mps_shared_memory or ""),
         names=hook.names,
         otlp_endpoint=hook.otlp_endpoint,

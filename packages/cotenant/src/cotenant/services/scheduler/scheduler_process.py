@@ -47,6 +47,7 @@ from cotenant.services.routes import CallerGuard, Routes
 from cotenant.services.scheduler.actions import object_status, pod_status
 from cotenant.services.scheduler.actions.binding import Binder, BindOutcomes
 from cotenant.services.scheduler.actions.eviction import Preemptor
+from cotenant.services.scheduler.actions.eviction_marks import EvictionMarks
 from cotenant.services.scheduler.actions.eviction_requests import EvictionRequests
 from cotenant.services.scheduler.actions.extenders import ExtenderCalls
 from cotenant.services.scheduler.actions.reservations import Reserver
@@ -169,7 +170,8 @@ class SchedulerProcess:
         claims = ClaimBinder(self.client, reader.volumes, lambda node: self.cluster.node(node))
         per_s = options.notices_per_s
         # The engine reports each status once, so what waits is written even where leadership was lost meanwhile.
-        conditions = kube.status_writer("conditions", pod_status.WRITERS, per_s=per_s, only_leading=False)
+        writers = pod_status.writers(self.cluster.state_of)
+        conditions = kube.status_writer("conditions", writers, per_s=per_s, only_leading=False)
         self.statuses = kube.status_writer("statuses", object_status.WRITERS, per_s=per_s, only_leading=False)
         self.pod_statuses = pod_status.PodStatuses(conditions, kube.events)
         outcomes: BindOutcomes = self.cluster
@@ -196,6 +198,7 @@ class SchedulerProcess:
             version_of=self._version_of if self._sharding is not None else None,
         )
         kube.background("binds", self.binder.run)
+        marks = EvictionMarks(self.client, lambda: self.shard.term if self.shard else "", lambda: self._leads)
         self.evictor = Preemptor(
             self.client,
             self.cluster,
@@ -207,6 +210,7 @@ class SchedulerProcess:
             EvictionRequests(self.client, kube.watches, kube.now),
             may_act=lambda: self._leads,
             agreed=self.extender_calls.agreed,
+            marks=marks if self._sharding is not None else None,
         )
         kube.background("evictions", self.evictor.run)
         kube.on_stop(self.evictor.stop)

@@ -1,9 +1,11 @@
 """What the node's agent knows about a zone: its pods, and the burn rates of their objectives.
 
 Pods have labels and groups that only the agent lists, and a late dispatch says that a task waited, not that requests
-were missed; what the trace process measures reaches the agent. Once a period ask the agent's `/v1/state`. A selected
-pod's group is a group of the zone while it exists in the cgroup tree. A zone's group gets the highest burn rate of the
-pods in it or below it, of fresh signals only.
+were missed; what the trace process measures of spans, a proxy's such as Envoy's or a service's own, reaches the agent,
+and so do services' own reports. Once a period ask the agent's `/v1/state`. A selected pod's group is a group of the
+zone while it exists in the cgroup tree. A zone's group gets the highest burn rate of the pods in it or below it, of
+fresh signals and reports only. A report is judged as the agent's guard does: one request in a hundred may miss the
+pod's own objective.
 Limits: while no agent answers there are no burn rates, the zone decides by late dispatches alone, and its groups stay;
 the first failure in a row is logged.
 """
@@ -21,6 +23,8 @@ from cotenant.model.zones.table import ZoneRow
 from cotenant.services.clients.agent import AgentClient
 from cotenant.services.zones.definition import MAX_GROUPS, ZoneDefinition
 
+REPORT_FRESH_US = 15_000_000
+_REPORT_BUDGET_PPM = 10_000
 _log = logging.getLogger(__name__)
 
 
@@ -98,6 +102,9 @@ def burns_of(state: JsonMapping, groups: Iterable[str]) -> dict[str, float]:
     found: dict[str, float] = {}
     for pod in state.get("pods", ()):
         rates = [burn for signal in pod.get("signals", ()) if (burn := _burn(signal)) is not None]
+        reported = _burn_of_report(pod)
+        if reported is not None:
+            rates.append(reported)
         if not rates:
             continue
         for group in groups:
@@ -122,3 +129,13 @@ def _burn(signal: JsonMapping) -> float | None:
     if signal["age_us"] > FRESH_US or not allowed:
         return None
     return float(signal["bad"] * 1e6 / allowed)
+
+
+def _burn_of_report(pod: JsonMapping) -> float | None:
+    """Of what a service itself reported, where its pod has an objective; signals of spans come as such."""
+    health = pod.get("health")
+    if not health or health.get("objective") or pod.get("objective_p99_us") is None:
+        return None
+    if health["age_us"] > REPORT_FRESH_US or not health["requests"]:
+        return None
+    return float(health["over_objective"] * 1e6 / (health["requests"] * _REPORT_BUDGET_PPM))

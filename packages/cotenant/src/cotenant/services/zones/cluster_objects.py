@@ -37,7 +37,8 @@ _log = logging.getLogger(__name__)
 
 class LiveZones:
     """`zones`: the keeper's socket; `folder`: where it writes the zones' states; `listen`: where this agent answers
-    the keeper, None: nowhere; `clock`: monotonic seconds; `wall`: Unix seconds.
+    the keeper, None: nowhere; `clock`: monotonic seconds; `wall`: Unix seconds; `kept_back`: bytes of memory that the
+    node keeps back from pods, None unknown.
     """
 
     def __init__(
@@ -49,7 +50,9 @@ class LiveZones:
         listen: str | None,
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
+        kept_back: Callable[[], int | None] = lambda: None,
     ) -> None:
+        self._kept_back = kept_back
         self._client = client
         self._node = node
         self._zones = zones
@@ -158,6 +161,7 @@ class LiveZones:
                 restarts=self._starts.restarts(name),
                 before=before,
                 wall_s=self._wall(),
+                kept_back_bytes=self._kept_back(),
             )
         if before == entry:
             return

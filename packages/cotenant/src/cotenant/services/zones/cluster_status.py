@@ -15,6 +15,7 @@ from cotenant.model.zones.state import ZoneState
 
 MAX_TEXT = 500
 READY, MACHINE, PODS = "Ready", "MachineRunning", "PodsReady"
+KEPT_BACK = "MemoryKeptBack"
 _RUNS = frozenset({ZoneState.CANARY.value, ZoneState.ACTIVE.value, ZoneState.VERIFIED.value, ZoneState.ATTACHED.value})
 _MACHINE = ("kernel", "preempt", "hz", "accelerator", "memoryMib", "cpus")
 _POD = ("kind", "image", "ports", "running", "ready", "restarts")
@@ -30,9 +31,11 @@ def node_entry(
     restarts: int = 0,
     before: object = None,
     wall_s: float = 0.0,
+    kept_back_bytes: int | None = None,
 ) -> JsonObject:
     """One node's entry. `state`: of the zone's state file; `message`: why it does not run; `in_machine`: it is
-    defined with `vm`; `before`: the entry that stands; `wall_s`: Unix time now.
+    defined with `vm`; `before`: the entry that stands; `wall_s`: Unix time now; `kept_back_bytes`: memory that the node
+    keeps back from pods, None unknown.
     """
     entry: JsonObject = {"observedGeneration": generation}
     if restarts:
@@ -51,7 +54,7 @@ def node_entry(
         if state["history"]:
             last = state["history"][-1]
             entry["lastChange"] = f"{last['what']}: {last['reason']}"[:MAX_TEXT]
-        found = _of_running(state, entry)
+        found = _of_running(state, entry) | _kept_back(state.get("machines"), kept_back_bytes)
     entry["conditions"] = _with_times(found, before, wall_s)
     return entry
 
@@ -80,6 +83,17 @@ def _of_running(state: JsonMapping, entry: JsonObject) -> dict[str, tuple[bool, 
     else:
         found[READY] = (True, "Running", f"{state['setting']}")
     return found
+
+
+def _kept_back(machines: JsonMapping | None, kept_back_bytes: int | None) -> dict[str, tuple[bool, str, str]]:
+    """Whether pods leave room for the memory of the node's machines, where no pod's requests stand for it."""
+    if machines is None or kept_back_bytes is None or machines.get("inPod", True):
+        return {}
+    asked, kept = machines["memoryMib"][0], kept_back_bytes >> 20
+    said = f"machines of this node have {asked} MiB, and it keeps {kept} MiB back from pods"
+    if asked <= kept:
+        return {KEPT_BACK: (True, "KeptBack", said)}
+    return {KEPT_BACK: (False, "PodsMayTakeIt", f"{said}: raise systemReserved of its kubelet by {asked - kept} MiB")}
 
 
 def _is_done(pod: JsonMapping) -> bool:

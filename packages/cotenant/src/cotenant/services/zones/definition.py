@@ -219,3 +219,24 @@ class ZoneDefinition:
             self.limits,
             may_be_empty=bool(self.applications),
         )
+
+
+def setting_of(text: str, current: ZoneSetting) -> ZoneSetting:
+    """A setting as a user writes it: `weights`, `root/latency`, or a mode alone, on the back end that runs. Raises
+    `InvalidInput`.
+    """
+    expected = "weights, a mode (latency, throughput, weighted, exclusive, siblings), or root/MODE or sub/MODE"
+    backend, slash, mode = text.partition("/")
+    try:
+        if slash:
+            return ZoneSetting(Backend(backend), ZoneMode(mode))
+        if text in set(ZoneMode):
+            loads = current.backend in (Backend.SUB, Backend.ROOT)
+            if not loads:
+                raise InvalidInput(
+                    "setting", text, f"root/{text} or sub/{text}", f"the zone runs {current}, which has no modes"
+                )
+            return ZoneSetting(current.backend, ZoneMode(text))
+        return ZoneSetting(Backend(text))
+    except ValueError:
+        raise InvalidInput("setting", text, expected) from None

@@ -24,19 +24,20 @@ from cotenant.drivers.signatures.ed25519 import TrustedKeys
 from cotenant.engine.node.interfaces import Keeper
 from cotenant.model.errors import CotenantError, InvalidInput, Permanent
 from cotenant.model.json_object import JsonObject
-from cotenant.model.zones.setting import Backend, ZoneMode, ZoneSetting
 from cotenant.model.zones.state import ZoneChange
-from cotenant.services.zones.definition import ZoneDefinition
+from cotenant.services.zones.definition import ZoneDefinition, setting_of
 from cotenant.services.zones.executing import group_for
 from cotenant.services.zones.log_file import ZoneLog
 from cotenant.services.zones.node_files import OF_CLUSTER, place_of
 from cotenant.services.zones.opening import ZoneSupport, check_host, opened
 from cotenant.services.zones.package_trust import trusted
 from cotenant.services.zones.pods import NAME
+from cotenant.services.zones.quota import ZoneQuota, check_machine, quota_shown
 from cotenant.services.zones.runner import ZoneRunner
+from cotenant.services.zones.scene_file import KeptScenes
 from cotenant.services.zones.state_file import read_state, read_states, remove_state, state_of, write_state
-from cotenant.services.zones.vm_definition import VmDefinition
-from cotenant.services.zones.vm_opening import GROUPS_SUFFIX, MACHINES, check_vm, opened_vm, remove_groups
+from cotenant.services.zones.vm_host_group import GROUPS_SUFFIX, remove_groups
+from cotenant.services.zones.vm_opening import MACHINES, check_vm, opened_vm
 from cotenant.services.zones.zone_files import definition_of
 
 _log = logging.getLogger(__name__)
@@ -44,15 +45,6 @@ STARTED_WITHIN_S = 60.0
 VM_STARTED_WITHIN_S = 200.0
 MAX_FAILURES = 64
 LOCAL_AGENT = "127.0.0.1:10262"
-
-
-@dataclass(frozen=True, slots=True)
-class ZoneQuota:
-    """Most zones, most groups listed by all of them, and most memory of all their virtual machines."""
-
-    zones: int = 8
-    groups: int = 512
-    memory_mib: int = 4096
 
 
 class Opener(Protocol):
@@ -96,6 +88,7 @@ class _Running:
     stop: asyncio.Event = field(default_factory=asyncio.Event)
     started: asyncio.Event = field(default_factory=asyncio.Event)
     runner: ZoneRunner | None = None
+    scenes: KeptScenes | None = None
     task: asyncio.Task[None] | None = None
     failure: str = ""
 
@@ -295,6 +288,7 @@ class ZoneHost:
         try:
             async with self._open(running, agent, log) as runner:
                 running.runner = runner
+                running.scenes = KeptScenes(self._folder, running.definition, runner.zone, log)
                 await runner.run(running.stop, running.definition.period_ms / 1000, None, write)
             log("destroyed")
         except asyncio.CancelledError:
@@ -330,10 +324,10 @@ class ZoneHost:
             raise InvalidInput("zone", name, "a zone that does not run yet", "cotenant zone list shows what runs")
         if len(self._zones) >= self._quota.zones:
             raise InvalidInput("zone", name, f"at most {self._quota.zones} zones", f"{', '.join(self._zones)} run")
-        here = [zone.definition for zone in self._zones.values() if zone.definition.vm is None]
+        here = [entry for entry in self._definitions if entry.vm is None]
         listed = {group: entry.zone for entry in here for group in entry.rows()}
         if definition.vm is not None:
-            self._check_vm(definition.vm)
+            self._check_machine(definition, definition.vm.group)
             return
         for group in definition.rows():
             if not any(group == root or group.startswith(f"{root}/") for root in self._roots):
@@ -345,14 +339,14 @@ class ZoneHost:
         if agent is not None and not agent.startswith(("unix:/", "127.0.0.1:", "localhost:", "[::1]:")):
             raise InvalidInput("--agent", agent, "an agent of this host: 127.0.0.1:PORT or unix:/PATH")
 
-    def _check_vm(self, vm: VmDefinition) -> None:
-        used = sum(zone.definition.vm.memory_mib for zone in self._zones.values() if zone.definition.vm is not None)
-        if used + vm.memory_mib > self._quota.memory_mib:
-            raise InvalidInput(
-                "vm.memory_mib", vm.memory_mib, f"at most {self._quota.memory_mib} MiB in all zones", f"{used} are used"
-            )
-        if vm.group and not any(vm.group == root or vm.group.startswith(f"{root}/") for root in self._roots):
-            raise InvalidInput("vm.group", vm.group, f"a group at or below {', '.join(self._roots)} (--root)")
+    def _check_machine(self, definition: ZoneDefinition, group: str) -> None:
+        check_machine(definition, self._definitions, self._quota)
+        if group and not any(group == root or group.startswith(f"{root}/") for root in self._roots):
+            raise InvalidInput("vm.group", group, f"a group at or below {', '.join(self._roots)} (--root)")
+
+    @property
+    def _definitions(self) -> list[ZoneDefinition]:
+        return [running.definition for running in self._zones.values()]
 
     def _named(self, zone: str) -> _Running:
         running = self._zones.get(zone)
@@ -364,11 +358,16 @@ class ZoneHost:
     def _state(self, running: _Running) -> dict[str, object]:
         runner = running.runner
         assert runner is not None
-        return {**state_of(runner.zone, time.monotonic(), time.time(), runner.last), **runner.details}
+        state = {**state_of(runner.zone, time.monotonic(), time.time(), runner.last), **runner.details}
+        if running.definition.vm is not None:
+            state["machines"] = quota_shown(self._definitions, self._quota)
+        return state
 
     def _write(self, running: _Running) -> None:
         try:
             write_state(self._folder, self._state(running))
+            if running.scenes is not None:
+                running.scenes.save()
         except OSError as error:
             _log.warning("zone %s: its state cannot be written: %s", running.definition.zone, error)
 
@@ -376,24 +375,3 @@ class ZoneHost:
         if not NAME.fullmatch(zone):
             raise InvalidInput("zone", zone, "a zone's name: 1 to 40 of a-z, 0-9 and -")
         return self._folder / f"{zone}.zone"
-
-
-def setting_of(text: str, current: ZoneSetting) -> ZoneSetting:
-    """A setting as a user writes it: `weights`, `root/latency`, or a mode alone, on the back end that runs. Raises
-    `InvalidInput`.
-    """
-    expected = "weights, a mode (latency, throughput, weighted, exclusive, siblings), or root/MODE or sub/MODE"
-    backend, slash, mode = text.partition("/")
-    try:
-        if slash:
-            return ZoneSetting(Backend(backend), ZoneMode(mode))
-        if text in set(ZoneMode):
-            loads = current.backend in (Backend.SUB, Backend.ROOT)
-            if not loads:
-                raise InvalidInput(
-                    "setting", text, f"root/{text} or sub/{text}", f"the zone runs {current}, which has no modes"
-                )
-            return ZoneSetting(current.backend, ZoneMode(text))
-        return ZoneSetting(Backend(text))
-    except ValueError:
-        raise InvalidInput("setting", text, expected) from None

@@ -63,11 +63,20 @@ def _of_reading(field: str) -> Any:
     return lambda state: (state.get("reading") or {}).get(field)
 
 
+def _of_machine(field: str, unit: int = 1) -> Any:
+    return lambda state: state["vm"][field] * unit if field in state.get("vm", {}) else None
+
+
 _FIGURES = (
     ("cotenant_zone_groups", "Groups of a zone", lambda state: len(state.get("rows", ()))),
     ("cotenant_zone_late_dispatches_per_second", "Late dispatches of a zone's services", _of_reading("latePerS")),
     ("cotenant_zone_burn_ratio", "Highest burn rate of a zone's services", _of_reading("burn")),
     ("cotenant_zone_batch_cores", "CPUs that a zone's batch groups used", _of_reading("batchCpus")),
+    (
+        "cotenant_zone_stall_ratio",
+        "Longest share of time in which a service of a zone waited for memory or its disk",
+        _of_reading("stall"),
+    ),
     (
         "cotenant_zone_banned_settings",
         "Settings that are not tried again yet, after an ejection, a refusal or a worse reading",
@@ -78,6 +87,8 @@ _FIGURES = (
         "When the rows or the setting of a zone were last changed",
         lambda state: state["history"][-1].get("at") if state.get("history") else None,
     ),
+    ("cotenant_zone_vm_memory_bytes", "Memory of a zone's machine", _of_machine("memoryMib", 1 << 20)),
+    ("cotenant_zone_vm_vcpus", "vCPUs of a zone's machine", _of_machine("cpus")),
     ("cotenant_zone_vm_runnable", "Tasks that run or wait for a CPU in a guest", _of_monitor("frontEnd", "runnable")),
     (
         "cotenant_zone_vm_wait_milliseconds",
@@ -93,6 +104,21 @@ _FIGURES = (
         "cotenant_zone_vm_cpu_pressure_ratio",
         "Share of time in which a task of a guest waited for a CPU",
         _of_monitor("frontEnd", "cpu_pressure"),
+    ),
+    (
+        "cotenant_zone_vm_memory_pressure_ratio",
+        "Share of time in which a task of a guest waited for memory",
+        _of_monitor("frontEnd", "memory_pressure"),
+    ),
+    (
+        "cotenant_zone_vm_io_pressure_ratio",
+        "Share of time in which a task of a guest waited for its devices",
+        _of_monitor("frontEnd", "io_pressure"),
+    ),
+    (
+        "cotenant_zone_vm_steal_cores",
+        "CPUs that a guest wanted and its host did not give, as the guest counts them; KVM only",
+        _of_monitor("frontEnd", "steal_cpus"),
     ),
     ("cotenant_zone_vm_vcpu_cores", "CPUs that a machine's vCPUs use", _of_monitor("backEnd", "vcpu_cpus")),
     (

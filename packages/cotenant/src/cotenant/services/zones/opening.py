@@ -37,7 +37,7 @@ from cotenant.services.zones.backends import (
 )
 from cotenant.services.zones.definition import BackendChoice, ZoneDefinition
 from cotenant.services.zones.machine_signs import SignReader
-from cotenant.services.zones.protection import Protection, ResourceWaits
+from cotenant.services.zones.protection import guard
 from cotenant.services.zones.runner import ZoneRunner
 
 
@@ -107,7 +107,7 @@ async def opened(
     called with what this host cannot measure.
     """
     tree, name, files = host.tree, definition.zone, host.bpf_files
-    waits = _wait_counter(host.layout, warn)
+    counter = _wait_counter(host.layout, warn)
     backends: dict[Backend, ZoneBackend] = {}
     if host.sub and definition.common_group:
         backends[Backend.SUB] = SubBackend(
@@ -115,22 +115,30 @@ async def opened(
         )
     if host.root:
         backends[Backend.ROOT] = RootBackend(name, definition.modes, tree, definition.exclusive, files)
-    backends[Backend.WEIGHTS] = WeightsBackend(keeper, waits)
+    backends[Backend.WEIGHTS] = WeightsBackend(keeper, counter)
     zone = definition.machine(Backend.ROOT in backends, Backend.SUB in backends)
     try:
         with CgroupReader(host.layout) as reader:
-            waited = ResourceWaits()
-            protects = host.layout.version("memory") == 2
+            details: dict[str, object] = {}
+
+            def unprotected(why: str) -> None:
+                details["unprotected"] = why
+                warn(why)
+
+            guarded = guard(host.layout.version("memory"), keeper, log, unprotected)
 
             def used() -> Mapping[str, int]:
                 found = list(reader.read(list(zone.rows)))
-                if protects:
-                    waited.seen(found)
+                if guarded is not None:
+                    guarded[0].seen(found)
                 return {counters.group: counters.cpu_us or 0 for counters in found}
 
             runner = ZoneRunner(zone, backends, used, changed, log=log)
-            if protects:
-                runner.resources, runner.protect = (lambda: waited.latest), Protection(keeper).protect
+            runner.details = details
+            if guarded is not None:
+                waits, protection = guarded
+                runner.resources = lambda: waits.latest
+                runner.protect, runner.reclaim = protection.protect, protection.reclaim
             if definition.policy.scenes:
                 runner.signs = SignReader().read
             if agent is not None:
@@ -140,8 +148,8 @@ async def opened(
                     runner.members = view.members
             yield runner
     finally:
-        if waits is not None:
-            waits.close()
+        if counter is not None:
+            counter.close()
 
 
 def _wait_counter(layout: CgroupLayout, warn: Callable[[str], None]) -> RunQueue | None:

@@ -115,6 +115,12 @@ class Zones:
         """A zone was deleted."""
         self._by_name.pop(name, None)
 
+    def nodes_of(self, name: str) -> list[str]:
+        """The nodes that report a zone, in the order of its view. Raises `NotFound`."""
+        if name not in self._by_name:
+            raise NotFound(f"there is no zone {name}")
+        return [entry.node for entry in zone_view(self._by_name[name]).nodes]
+
     async def answer(self, names: Sequence[str], query: Mapping[str, str]) -> object:
         """The answer to `/api/zones`. Raises `NotFound`."""
         if names:

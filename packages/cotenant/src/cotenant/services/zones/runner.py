@@ -22,7 +22,16 @@ from cotenant.engine.zones.zone import Zone
 from cotenant.model.errors import CotenantError
 from cotenant.model.json_object import JsonObject
 from cotenant.model.zones.setting import Backend, ZoneSetting
-from cotenant.model.zones.state import Attach, Detach, PutRows, Verify, ZoneChange, ZoneInstruction, ZoneState
+from cotenant.model.zones.state import (
+    Attach,
+    Detach,
+    PutRows,
+    ReclaimGroups,
+    Verify,
+    ZoneChange,
+    ZoneInstruction,
+    ZoneState,
+)
 from cotenant.model.zones.table import SchedulerExit, ZoneClass, ZoneRow
 from cotenant.model.zones.zone_reading import GroupReading, GroupResources, MachineSigns, ZoneReading
 from cotenant.services.zones.backends import BackendLost, ZoneBackend
@@ -38,6 +47,7 @@ class ZoneRunner:
     in a group, where the zone's tasks are not this host's; `details`: more of the zone's state; `cpu_us`: CPU time
     used by each group; `signs`: of the machine since the last reading; `resources`: what each group had of
     memory and disk since then; `protect`: holds what rows protect beyond the CPU, once a period and at the end;
+    `reclaim`: reclaims so many bytes of each group;
     `changed`: called with every change once it is settled; `clock`: monotonic.
     """
 
@@ -49,6 +59,7 @@ class ZoneRunner:
     signs: Callable[[], MachineSigns | None] = lambda: None
     resources: Callable[[], Mapping[str, GroupResources]] = dict
     protect: Callable[[Mapping[str, ZoneRow]], Awaitable[None]] | None = None
+    reclaim: Callable[[tuple[tuple[str, int], ...]], Awaitable[None]] | None = None
     burns: Callable[[], Awaitable[Mapping[str, float]]] | None = None
     execute: Callable[[str, list[str]], Awaitable[JsonObject]] | None = None
     details: Mapping[str, object] = field(default_factory=dict)
@@ -110,6 +121,14 @@ class ZoneRunner:
             await self.protect(rows)
         except CotenantError as error:
             _log.warning("protection: %s", error)
+
+    async def _reclaim(self, steps: tuple[tuple[str, int], ...]) -> None:
+        if self.reclaim is None:
+            return
+        try:
+            await self.reclaim(steps)
+        except CotenantError as error:
+            _log.warning("reclaim: %s", error)
 
     def react(self) -> None:
         """Decide on the last reading and the late dispatches since then: rows may change, a switch waits for the
@@ -286,6 +305,8 @@ class ZoneRunner:
                 current = self._current()
                 runs = current is not None and current.runs(setting)
                 return self.zone.verified(self.clock(), runs, "as the kernel reports")
+            case ReclaimGroups(steps):
+                await self._reclaim(steps)
             case Detach():
                 for backend in self.backends.values():
                     await self._detach(backend)

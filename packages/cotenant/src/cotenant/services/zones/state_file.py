@@ -18,7 +18,7 @@ from cotenant.model.errors import InvalidInput
 from cotenant.model.json_object import JsonMapping, JsonObject
 from cotenant.model.zones.state import ZoneChange
 from cotenant.model.zones.table import ZoneRow
-from cotenant.model.zones.zone_reading import ZoneReading
+from cotenant.model.zones.zone_reading import GroupReading, ZoneReading
 
 if TYPE_CHECKING:  # readers of states need no engine
     from cotenant.engine.zones.scene_memory import SceneMemory
@@ -38,8 +38,12 @@ def state_of(zone: Zone, now_s: float, wall_s: float, last: ZoneReading | None) 
         "rows": {group: _row(row) for group, row in zone.rows.items()},
         "reading": _reading(last),
         "banned": {str(setting): round(left, 1) for setting, left in zone.banned(now_s).items()},
+        "reclaimed": {
+            group: {"toBytes": series.to_bytes, "askedBytes": series.asked_bytes, "inUse": series.is_over}
+            for group, series in sorted(zone.reclaiming.series.items())
+        },
         "history": [_change(change, wall_s - now_s) for change in zone.history],
-        **({} if zone.scenes is None else {"scenes": _scenes(zone.scenes)}),
+        "scenes": None if zone.scenes is None else _scenes(zone.scenes),
     }
 
 
@@ -49,6 +53,8 @@ def _scenes(memory: SceneMemory) -> JsonObject:
         "evidence": {}
         if memory.evidence is None
         else {term.name: f"{term.value} {term.unit}".strip() for term in memory.evidence.terms},
+        "readings": memory.table.readings,
+        "restored": memory.restored,
         "learned": {
             str(scene): {
                 mode.value: {"readings": found.number, "outcome": round(found.mean, 3)} for mode, found in modes.items()
@@ -66,6 +72,7 @@ def _row(row: ZoneRow) -> JsonObject:
         "lateUs": row.late_us,
         **({"memoryLowBytes": row.memory_low_bytes} if row.memory_low_bytes else {}),
         **({"ioWeight": row.io_weight} if row.io_weight else {}),
+        **({"reclaimToBytes": row.reclaim_to_bytes} if row.reclaim_to_bytes else {}),
         **({"threads": {entry.name: entry.zone_class.name.lower() for entry in row.threads}} if row.threads else {}),
     }
 
@@ -78,11 +85,19 @@ def _reading(reading: ZoneReading | None) -> JsonObject | None:
         "latePerS": round(reading.late_per_s, 3),
         "batchCpus": round(reading.batch_cpus, 3),
         "burn": None if reading.burn is None else round(reading.burn, 3),
-        "groups": {
-            group.group: {"late": group.late, "worstUs": group.worst_us, "cpuUs": group.cpu_us}
-            for group in reading.groups
-        },
+        "stall": None if reading.stall is None else round(reading.stall, 3),
+        "groups": {group.group: _group(group) for group in reading.groups},
     }
+
+
+def _group(group: GroupReading) -> JsonObject:
+    found: JsonObject = {"late": group.late, "worstUs": group.worst_us, "cpuUs": group.cpu_us}
+    if group.burn is not None:
+        found["burn"] = round(group.burn, 3)
+    if group.resources is not None:
+        found["memoryStall"] = round(group.resources.memory_stall, 3)
+        found["ioStall"] = round(group.resources.io_stall, 3)
+    return found
 
 
 def _change(change: ZoneChange, offset_s: float) -> JsonObject:
@@ -109,7 +124,7 @@ def event_of(change: ZoneChange) -> str:
             return "the zone was started"
         case "zone-request":
             return "a user's request"
-        case "zone-rows" | "zone-switch" | "zone-protect" if change.before is not None:
+        case "zone-rows" | "zone-switch" | "zone-protect" | "zone-reclaim" if change.before is not None:
             return _measured(change.before)
     return change.reason.text
 
@@ -138,8 +153,8 @@ def write_state(folder: Path, state: JsonMapping) -> None:
 
 
 def remove_state(folder: Path, zone: str) -> None:
-    """Forget a zone that ended, with its log. Idempotent."""
-    for suffix in ("json", "log", "log.1"):
+    """Forget a zone that ended, with its log and what it learned. Idempotent."""
+    for suffix in ("json", "log", "log.1", "scenes", "scenes.new"):
         (folder / f"{zone}.{suffix}").unlink(missing_ok=True)
 
 

@@ -12,6 +12,8 @@ from cotenant.services.zones.pods import check_digest, check_host_path
 
 MIN_MEMORY_MIB, MAX_MEMORY_MIB = 256, 16_384
 MAX_CPUS = 16
+MIN_CPU_MILLI, MAX_CPU_MILLI = 100, 64_000
+MAX_DISK_MIB = 65_536
 MAX_HOST_PATHS = 64
 PACKAGE = "linux-image-cloud-amd64"
 _PACKAGE = re.compile(r"linux-image-[a-z0-9]+(-[a-z0-9]+)*")
@@ -70,10 +72,11 @@ class KernelDefinition:
 
 @dataclass(frozen=True, slots=True)
 class VmDefinition:
-    """The virtual machine of a zone. `group`: the host's group of its processes, made where only its parent exists;
-    "": the keeper's own; `host_paths`: paths of this host that the guest sees, read-only, besides what its agent
-    needs; `outbound`: its pods reach this host's network; `namespace`: of its pods, for the spans that they send and
-    ServiceObjectives, "": the zone's name.
+    """The virtual machine of a zone. `cpu_milli`: most CPU time that its processes use on this host, 0: as much as its
+    vCPUs take; `disk_mib`: most that the unpacked images of its pods take here, it writes nothing else; `group`: the
+    host's group of its processes, made where only its parent exists; "": the keeper's own; `host_paths`: paths of this
+    host that the guest sees, read-only, besides what its agent needs; `outbound`: its pods reach this host's network;
+    `namespace`: of its pods, for the spans that they send and ServiceObjectives, "": the zone's name.
     """
 
     memory_mib: int = 512
@@ -83,12 +86,20 @@ class VmDefinition:
     host_paths: tuple[str, ...] = ()
     outbound: bool = False
     namespace: str = ""
+    cpu_milli: int = 0
+    disk_mib: int = 2048
 
     def __post_init__(self) -> None:
         if not MIN_MEMORY_MIB <= self.memory_mib <= MAX_MEMORY_MIB:
             raise InvalidInput("memory_mib", self.memory_mib, f"{MIN_MEMORY_MIB} to {MAX_MEMORY_MIB}")
         if not 1 <= self.cpus <= MAX_CPUS:
             raise InvalidInput("cpus", self.cpus, f"1 to {MAX_CPUS}")
+        if self.cpu_milli and not MIN_CPU_MILLI <= self.cpu_milli <= MAX_CPU_MILLI:
+            raise InvalidInput("cpu_milli", self.cpu_milli, f"{MIN_CPU_MILLI} to {MAX_CPU_MILLI}; 0: no limit")
+        if self.cpu_milli and not self.group:
+            raise InvalidInput("cpu_milli", self.cpu_milli, "a group with it", "its limit is that group's")
+        if not 1 <= self.disk_mib <= MAX_DISK_MIB:
+            raise InvalidInput("disk_mib", self.disk_mib, f"1 to {MAX_DISK_MIB}")
         if self.namespace and not _NAMESPACE.fullmatch(self.namespace):
             raise InvalidInput("namespace", self.namespace, "a Kubernetes namespace: 1 to 63 of a-z, 0-9 and -")
         if self.group:

@@ -7,6 +7,7 @@ digest is checked at each start. What a pod's file leaves out is the image's own
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 
@@ -42,23 +43,32 @@ def unpack_images(
     pods: Sequence[ZonePod],
     source: str,
     place: Path,
-    limits: ImageLimits | None = None,
+    disk_mib: int,
     env: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
-) -> tuple[list[tuple[str, Path]], list[JsonObject]]:
-    """Unpack into `place`. The folders with their paths in the guest, and what the guest's agent starts. `env`: of
-    each pod, where neither its image nor its file says otherwise. Raises `InvalidInput`, with the pod.
+) -> tuple[list[tuple[str, Path]], list[JsonObject], int]:
+    """Unpack into `place`, at most `disk_mib` in all. The folders with their paths in the guest, what the guest's agent
+    starts, and the bytes that the images take. `env`: of each pod, where neither its image nor its file says otherwise.
+    Raises `InvalidInput`, with the pod.
     """
-    folders, specs = [], []
+    folders, specs, used = [], [], 0
+    limits = ImageLimits()
     for pod in pods:
         field = f"pods.{pod.name}.image.archive"
         archive = checked(beside(pod.image.archive, source), pod.image.sha256, field)
         try:
-            config = unpack_image(archive, place / pod.name, limits)
+            most = min(limits.bytes, (disk_mib << 20) - used)
+            config = unpack_image(archive, place / pod.name, replace(limits, bytes=most))
         except InvalidInput as error:
-            raise InvalidInput(field, f"{error.field}: {error.value}", error.expected, error.hint) from None
+            hint = error.hint
+            if most < limits.bytes and error.expected == f"at most {most}":
+                hint = (
+                    f"vm.disk_mib is {disk_mib}, and the images of the pods before it take {-(-used >> 20)}: raise it"
+                )
+            raise InvalidInput(field, f"{error.field}: {error.value}", error.expected, hint) from None
+        used += config.size_bytes
         folders.append((f"{IN_GUEST}/{pod.name}", place / pod.name))
         specs.append(_spec(pod, config, env.get(pod.name, {})))
-    return folders, specs
+    return folders, specs, used
 
 
 def _spec(pod: ZonePod, config: ImageConfig, env: Mapping[str, str]) -> JsonObject:

@@ -13,7 +13,7 @@ import asyncio
 import contextlib
 import os
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -36,7 +36,8 @@ from cotenant.services.zones.definition import BackendChoice, ZoneDefinition
 from cotenant.services.zones.opening import ZoneSupport
 from cotenant.services.zones.runner import ZoneRunner
 from cotenant.services.zones.vm_backend import GuestBackend, GuestState
-from cotenant.services.zones.vm_definition import PACKAGE, KernelDefinition, KernelPreemption, VmDefinition
+from cotenant.services.zones.vm_definition import PACKAGE, KernelDefinition, KernelPreemption
+from cotenant.services.zones.vm_host_group import GROUPS_SUFFIX, host_group
 from cotenant.services.zones.vm_images import beside, checked, unpack_images
 from cotenant.services.zones.vm_link import GuestLink
 from cotenant.services.zones.vm_monitor import monitored
@@ -47,7 +48,6 @@ PROBE_S = 10.0
 AGENT_WITHIN_S = 150.0
 PODS_WITHIN_S = 120.0
 MACHINES = "vm"  # the folder of machines' folders, below that of the host's zones
-GROUPS_SUFFIX = ".groups"  # of a zone's record of groups that were made
 
 
 def check_vm(definition: ZoneDefinition, source: str) -> Kernel:
@@ -112,7 +112,7 @@ async def opened_vm(
     kernel = check_vm(definition, source)
     started_s = time.monotonic()
     async with contextlib.AsyncExitStack() as exits:
-        procs = exits.enter_context(_host_group(host, vm, folder / f"{definition.zone}{GROUPS_SUFFIX}"))
+        procs = exits.enter_context(host_group(host.layout, vm, folder / f"{definition.zone}{GROUPS_SUFFIX}"))
         machine, link = None, GuestLink()
         try:
             place, network = folder / MACHINES / definition.zone, bool(definition.pods)
@@ -121,10 +121,11 @@ async def opened_vm(
             initrd = first_root(kernel.modules, network, shared)
             about = {pod.name: told_of(pod, definition.zone, vm.namespace) for pod in definition.pods}
             pods: list[JsonObject] = []
+            on_disk = [0]
 
             def fill(making: Path) -> list[tuple[str, Path]]:
                 told = {name: span_environment(name, entry) for name, entry in about.items()}
-                folders, pods[:] = unpack_images(definition.pods, source, making, env=told)
+                folders, pods[:], on_disk[0] = unpack_images(definition.pods, source, making, vm.disk_mib, told)
                 return folders
 
             def make(accel: str, console: Callable[[str], None]) -> VirtualMachine:
@@ -164,6 +165,9 @@ async def opened_vm(
                 "memoryMib": vm.memory_mib,
                 "cpus": vm.cpus,
                 "group": vm.group,
+                "cpuMilli": vm.cpu_milli,
+                "diskMib": vm.disk_mib,
+                "diskBytes": on_disk[0],
                 "kernelChosen": why,
                 "bootSeconds": round(time.monotonic() - started_s, 1),
             }
@@ -260,39 +264,3 @@ async def _boots(machine: VirtualMachine, booted: asyncio.Event, within_s: float
     finally:
         await cancelled(waits)
     return booted.is_set()
-
-
-@contextlib.contextmanager
-def _host_group(host: ZoneSupport, vm: VmDefinition, record: Path) -> Iterator[tuple[Path, ...]]:
-    """The files through which processes become members of the machine's group, in every tree of the host. Groups
-    that were made, also by a process that was killed (`record`), are removed at the end.
-    """
-    made = [Path(line) for line in record.read_text().splitlines()] if record.exists() else []
-    procs: list[Path] = []
-    try:
-        if vm.group:
-            for tree in sorted({hierarchy.path for hierarchy in host.layout.by_controller.values()}):
-                group = Path(tree) / vm.group
-                if not group.is_dir() and group.parent.is_dir():
-                    group.mkdir()
-                    made.append(group)
-                    record.write_text("\n".join(map(str, made)))
-                if group.is_dir():
-                    procs.append(group / "cgroup.procs")
-            if not procs:
-                raise Permanent(f"group {vm.group} cannot be made: its parent does not exist")
-        yield tuple(procs)
-    finally:
-        _remove(made, record)
-
-
-def remove_groups(record: Path) -> None:
-    """Remove the groups that a record lists, where nothing is in them, and the record."""
-    _remove([Path(line) for line in record.read_text().splitlines()], record)
-
-
-def _remove(groups: list[Path], record: Path) -> None:
-    for group in groups:
-        with contextlib.suppress(OSError):
-            group.rmdir()
-    record.unlink(missing_ok=True)

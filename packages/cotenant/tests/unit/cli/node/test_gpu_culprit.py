@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from cotenant.cli.main import main
-from cotenant.cli.node.gpus import CardReading, gpus
+from cotenant.cli.node.gpus import CardReading, Recordings, gpus
 from cotenant.drivers.gpu.pmon import read_pmon
 from cotenant.model.devices.gpu_use import GpuProcess
 from cotenant.model.errors import InvalidInput
@@ -46,7 +46,8 @@ def appended(folder: Path, own: int, train: int, level: float) -> None:
     (folder / "page.prom").write_text('DCGM_FI_PROF_SM_ACTIVE{gpu="0",UUID="GPU-a"} 0.9\n')
     (folder / "pmon").write_text(PMON.format(own=own, train=train))
     reading = CardReading(folder / "over.jsonl", UIDS[41], level)
-    assert gpus(folder / "page.prom", None, None, None, True, False, folder, pmon=folder / "pmon", reading=reading) == 0
+    files = Recordings(dcgm=folder / "page.prom", pmon=folder / "pmon")
+    assert gpus(files, True, False, folder, reading=reading) == 0
 
 
 def test_from_readings_to_a_culprit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from cotenant.cli.main import main
-from cotenant.cli.node.gpus import gpus
+from cotenant.cli.node.gpus import Recordings, gpus
 
 DCGM = """DCGM_FI_PROF_SM_ACTIVE{gpu="0",UUID="GPU-a"} 0.4
 DCGM_FI_PROF_SM_ACTIVE{gpu="1",UUID="GPU-b"} 0
@@ -50,12 +50,24 @@ def test_processes_of_this_machine_name_pods_by_uid(tmp_path: Path, capsys: pyte
         "<processes><process_info><pid>42</pid></process_info></processes></gpu></nvidia_smi_log>"
     )
     for of_this_machine, holders in ((True, [uid]), (False, [])):
-        gpus(None, log, None, None, of_this_machine, True, tmp_path)
+        gpus(Recordings(nvidia_smi=log), of_this_machine, True, tmp_path)
         (gpu,) = msgspec.json.decode(capsys.readouterr().out)["gpus"]
         assert [holder["pod"] for holder in gpu["holders"]] == holders
 
 
-@pytest.mark.parametrize("given", [[], ["--dcgm", "/nowhere/dcgm.prom"], ["--amd-smi", __file__]])
+def test_the_recordings_of_amd_name_a_gpu_by_its_address(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    metric, listed, given = tmp_path / "metric.json", tmp_path / "list.json", tmp_path / "given.json"
+    metric.write_text('[{"gpu": 0, "usage": {"gfx_activity": {"value": 0, "unit": "%"}}}]')
+    listed.write_text('[{"gpu": 0, "bdf": "0000:83:00.0", "uuid": "00ff-1"}]')
+    given.write_text(GIVEN.replace("nvidia", "amd").replace('"GPU-a", "GPU-b"', '"0000:83:00.0"'))
+    arguments = ["--amd-smi", str(metric), "--amd-smi", str(listed), "--pod-resources", str(given)]
+    assert main(["node", "gpus", *arguments]) == 0
+    assert "1 of 1 allocated GPUs are idle" in " ".join(capsys.readouterr().out.split())
+
+
+@pytest.mark.parametrize(
+    "given", [[], ["--rocm-smi", __file__], ["--dcgm", "/nowhere/dcgm.prom"], ["--amd-smi", __file__]]
+)
 def test_what_cannot_be_read_is_one_line(given: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["node", "gpus", *given]) == 2
     assert len(capsys.readouterr().err.splitlines()) == 1

@@ -100,6 +100,7 @@ def test_what_an_image_says_of_itself_is_checked(tmp_path: Path) -> None:
     right = save_image(tmp_path / "right.tar", [layer], {})
     for limits, expected in (
         (ImageLimits(bytes=16_000), "at most 16000"),
+        (ImageLimits(layer_bytes=1000), "layers within the limit"),
         (ImageLimits(files=1), "at most 1"),
         (ImageLimits(layers=0), "at most 0"),
     ):

@@ -7,7 +7,7 @@ from tests.fakes.node.fake_nvml import FakeNvml, Gpu
 
 from cotenant.drivers.gpu.nvml import APPLICATION_XIDS, GpuReader
 from cotenant.model.errors import Permanent, Transient, Unsupported
-from cotenant.model.machine.counters import GpuPodUse
+from cotenant.model.machine.counters import GpuInstance, GpuPodUse
 
 GIB = 1 << 30
 
@@ -60,6 +60,81 @@ def test_bytes_over_pcie_are_a_rate_between_two_readings() -> None:
     gpu.fails = {"FieldValues": FakeNvml.NVML_ERROR_NOT_SUPPORTED}
     assert reader.read()[0].pcie_bps is None
     assert [gap.what for gap in reader.gaps()] == ["PCIe bytes of GPUs"]
+
+
+def test_bytes_over_nvlink_are_a_rate_and_a_card_without_links_lacks_nothing() -> None:
+    linked, alone = Gpu("GPU-a", linked_kib=(10, 5), at_us=1_000_000), Gpu("GPU-b")
+    reader = GpuReader(FakeNvml(linked, alone))
+    assert [gpu.nvlink_bps for gpu in reader.read()] == [None, None]
+    linked.linked_kib, linked.at_us = (30, 6), 1_500_000
+    assert [gpu.nvlink_bps for gpu in reader.read()] == [42 * 1024, None]
+    linked.linked_kib, linked.at_us = (1, 6), 2_000_000
+    assert reader.read()[0].nvlink_bps is None  # it wrapped
+    linked.linked_kib, linked.at_us = (11, 6), 3_000_000
+    assert reader.read()[0].nvlink_bps == 10 * 1024
+    assert reader.gaps() == ()
+
+
+def test_clocks_and_what_slows_a_card() -> None:
+    gpu = Gpu("GPU-a", sm_clock_mhz=1410, slowed=0x1 | 0x4 | 0x40)
+    reader = GpuReader(FakeNvml(gpu))
+    found = reader.read()[0]
+    assert (found.sm_clock_mhz, found.throttled_by) == (1410, ("sw_power_cap", "hw_thermal_slowdown"))
+    gpu.fails = dict.fromkeys(("ClockInfo", "CurrentClocksEventReasons"), FakeNvml.NVML_ERROR_NOT_SUPPORTED)
+    found = reader.read()[0]
+    assert (found.sm_clock_mhz, found.throttled_by) == (None, ())
+    assert {gap.what for gap in reader.gaps()} == {"clocks of GPUs", "throttle reasons of GPUs"}
+
+
+def test_what_slows_a_card_under_its_older_name() -> None:
+    class Older(FakeNvml):
+        nvmlDeviceGetCurrentClocksEventReasons = None  # type: ignore[assignment]  # noqa: N815
+
+        def nvmlDeviceGetCurrentClocksThrottleReasons(self, gpu: Gpu) -> int:  # noqa: N802
+            return gpu.slowed
+
+    assert GpuReader(Older(Gpu("GPU-a", slowed=0x8))).read()[0].throttled_by == ("hw_slowdown",)
+
+
+def test_instances_of_a_divided_card_and_use_that_is_not_told() -> None:
+    instances = [(7, "MIG-a", 10 * GIB, GIB), None, (9, "MIG-b", 20 * GIB, 0)]
+    fails = {"UtilizationRates": FakeNvml.NVML_ERROR_NOT_SUPPORTED}
+    gpu = Gpu("GPU-a", divided=True, instances=instances, fails=fails)
+    (found,) = GpuReader(FakeNvml(gpu)).read()
+    assert found.instances == (GpuInstance(7, "MIG-a", 10 * GIB, GIB), GpuInstance(9, "MIG-b", 20 * GIB, 0))
+    assert found.utilisation_percent is None
+    gpu.divided = False
+    assert GpuReader(FakeNvml(gpu)).read()[0].instances == ()
+
+
+def test_errors_are_counted_by_xid_those_of_programs_too(caplog: pytest.LogCaptureFixture) -> None:
+    gpu = Gpu("GPU-a")
+    library = FakeNvml(gpu)
+    reader = GpuReader(library)
+    reader.read()
+    library.events += [(gpu, 31), (gpu, 31), (gpu, 13)]
+    found = reader.read()[0]
+    assert (found.xids, found.healthy) == (((13, 1), (31, 2)), True)
+    assert [record.getMessage() for record in caplog.records][-1] == "GPU 0 (GPU-a): Xid 13"
+    library.events += [(gpu, xid) for xid in range(1000, 1060)]
+    reader.read()
+    library.events += [(gpu, xid) for xid in range(2000, 2060)]
+    assert len(reader.read()[0].xids) == 64
+
+
+def test_of_thousands_of_processes_the_pods_are_looked_up_now_and_then() -> None:
+    asked: list[int] = []
+
+    def pod_of(pid: int) -> str:
+        asked.append(pid)
+        return f"pod-{pid % 3}"
+
+    reader = GpuReader(FakeNvml(Gpu("GPU-a", compute=[(pid, 1) for pid in range(1, 10_001)])), pod_of)
+    for _ in range(10):
+        assert sum(use.memory_bytes for use in reader.read()[0].pods) == 10_000
+    assert len(asked) == 10_000
+    reader.read()
+    assert len(asked) == 20_000
 
 
 def test_power_its_least_limit_and_the_root() -> None:

@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 from cotenant.drivers.gpu.amd_smi import read_amd_smi
 from cotenant.drivers.gpu.dcgm import read_dcgm
 from cotenant.drivers.gpu.nvidia_smi import read_nvidia_smi
-from cotenant.drivers.gpu.recorded_values import amount, reasons
+from cotenant.drivers.gpu.pmon import read_pmon
+from cotenant.drivers.gpu.recorded_values import MAX_PROCESSES, amount, reasons
+from cotenant.drivers.gpu.rocm_smi import read_rocm_smi
 from cotenant.model.devices.gpu_use import GpuHolder, GpuProcess
 from cotenant.model.errors import InvalidInput
 
@@ -70,6 +72,30 @@ AMD = """{"gpu_data": [{"gpu": 0,
   "mem_usage": {"total_vram": {"value": 196592, "unit": "MB"}, "used_vram": {"value": 283, "unit": "MB"}}}]}"""
 
 
+AMD_LIST = '[{"gpu": 0, "bdf": "0000:83:00.0", "uuid": "f2ff74a1-0000-1000-80ab", "kfd_id": 12, "partition_id": 0}]'
+AMD_STATIC = '{"gpu_data": [{"gpu": 0, "asic": {"market_name": "MI300X", "num_compute_units": 304}}]}'
+AMD_PROCESS = """[{"gpu": 0, "process_list": [
+  {"process_info": {"name": "python3", "pid": 42, "mem_usage": {"value": 900, "unit": "B"}, "cu_occupancy": 76,
+    "memory_usage": {"gtt_mem": {"value": 1, "unit": "B"}, "vram_mem": {"value": 800, "unit": "B"}}}},
+  {"process_info": {"name": "x", "pid": 7, "mem_usage": {"value": 5, "unit": "B"}, "cu_occupancy": "N/A"}},
+  {"process_info": "No running processes detected"}]}]"""
+AMD_THROTTLED = """[{"gpu": 0, "pcie": {"current_bandwidth_sent": {"value": 3, "unit": "Mb/s"},
+    "current_bandwidth_received": {"value": 5, "unit": "Mb/s"}},
+  "throttle": {"ppt_violation_status": "ACTIVE", "prochot_violation_status": "NOT ACTIVE",
+    "hbm_thermal_violation_status": "ACTIVE", "vr_thermal_violation_status": "N/A"}}]"""
+ROCM = """{"card1": {"GPU use (%)": "0", "VRAM Total Memory (B)": "1000"},
+ "card0": {"Card Series": "AMD Instinct MI210", "Unique ID": "0x4b2f", "PCI Bus": "0000:03:00.0", "GPU use (%)": "73",
+  "GPU Memory Read/Write Activity (%)": "12", "VRAM Total Memory (B)": "68702699520",
+  "VRAM Total Used Memory (B)": "11071488", "Average Graphics Package Power (W)": "41.0",
+  "sclk clock speed:": "(800Mhz)", "mclk clock speed:": "(1600Mhz)"},
+ "system": {"PID42": "python3, 1, 1048576, 0, 12"}}"""
+LISTED = """GPU 0: NVIDIA A100 (UUID: GPU-b)
+GPU 3: NVIDIA A100 (UUID: GPU-a)
+  MIG 1g.5gb      Device  0: (UUID: MIG-6f1c2d3e-0000)
+  MIG 2g.10gb     Device  1: (UUID: MIG-6f1c2d3e-1111)
+"""
+
+
 def smi(driver: str) -> str:
     events, prefix, power = DRIVERS[driver]
     return SMI.replace("EVENTS", events).replace("THROTTLE", prefix).replace("POWER", power)
@@ -120,6 +146,61 @@ def test_amd_smi_with_and_without_its_outer_object(text: str) -> None:
     assert (use.power_mw, use.sm_clock_mhz, use.throttled_by) == (310_000, 2100, ())
 
 
+def test_the_commands_of_amd_smi_are_of_one_gpu() -> None:
+    (use,) = read_amd_smi(AMD, AMD_LIST, AMD_STATIC, AMD_PROCESS)
+    assert (use.bus, use.uuid, use.name, use.busy_permille) == (
+        "0000:83:00.0",
+        "f2ff74a1-0000-1000-80ab",
+        "MI300X",
+        730,
+    )
+    assert use.processes == (GpuProcess(42, 800, sm_permille=250), GpuProcess(7, 5))
+
+
+def test_amd_tells_both_directions_of_pcie_and_what_slows_a_gpu() -> None:
+    (use,) = read_amd_smi(AMD_THROTTLED)
+    assert (use.pcie_sent_bytes_per_s, use.pcie_received_bytes_per_s) == (3 * MIB, 5 * MIB)
+    assert use.throttled_by == ("ppt", "hbm_thermal")
+
+
+def test_rocm_smi_is_read_through_the_same_contract() -> None:
+    first, second = read_rocm_smi(ROCM)
+    assert (first.index, first.name, first.uuid, first.bus) == (0, "AMD Instinct MI210", "0x4b2f", "0000:03:00.0")
+    assert (first.busy_permille, first.memory_active_permille, first.sm_active_permille) == (730, 120, None)
+    assert (first.memory_used_bytes, first.memory_total_bytes) == (11_071_488, 68_702_699_520)
+    assert (first.power_mw, first.sm_clock_mhz) == (41_000, 800)
+    assert (second.index, second.busy_permille, second.memory_used_bytes) == (1, 0, None)
+    assert (first.processes, second.processes) == ((), ())  # the tool does not say on which card
+
+
+def test_of_a_machine_with_one_card_rocm_smi_s_processes_are_its_own() -> None:
+    (use,) = read_rocm_smi(ROCM.replace('"card1"', '"other"').replace("python3, 1", "a, b, 1"))
+    assert use.processes == (GpuProcess(42, MIB),)
+
+
+def test_mig_instances_are_named_by_nvidia_smi_s_list() -> None:
+    log = smi("550").replace("<mig_device>", "<mig_device><index>1</index>")
+    _, instance = read_nvidia_smi(log, LISTED)
+    assert (instance.instance, instance.instance_uuid) == ("2g.10gb#1", "MIG-6f1c2d3e-1111")
+    _, instance = read_nvidia_smi(log, LISTED.replace("GPU-a", "GPU-c"))
+    assert (instance.instance, instance.instance_uuid) == ("#1", "")
+    with pytest.raises(InvalidInput, match="nvidia-smi -L"):
+        read_nvidia_smi(log, "No devices found.\n")
+
+
+def test_ten_thousand_processes_on_a_card_are_read_and_more_than_any_are_refused() -> None:
+    process = "<process_info><pid>{}</pid><used_memory>1 MiB</used_memory></process_info>"
+    log = "<nvidia_smi_log><gpu><processes>{}</processes></gpu></nvidia_smi_log>"
+    (use,) = read_nvidia_smi(log.format("".join(process.format(pid) for pid in range(1, 10_001))))
+    assert len(use.processes) == 10_000
+    table = "# gpu pid type sm mem\n" + "".join(f"0 {pid} C 0 0\n" for pid in range(1, 10_001))
+    assert len(read_pmon(table)[0]) == 10_000
+    with pytest.raises(InvalidInput, match=f"at most {MAX_PROCESSES}"):
+        read_nvidia_smi(log.format(process.format(1) * (MAX_PROCESSES + 1)))
+    with pytest.raises(InvalidInput, match="lines"):
+        read_pmon("# gpu pid type sm mem\n" + "0 1 C 0 0\n" * (8 * MAX_PROCESSES))
+
+
 @pytest.mark.parametrize("text", ["N/A", "", None, "[N/A]", "1 parsec", "-3 %", "nan", "1e300 MiB", "0x12"])
 def test_words_and_absurd_numbers_are_no_amount(text: str | None) -> None:
     assert amount(text) is None
@@ -144,6 +225,10 @@ def test_only_reasons_against_somebody_s_will_count() -> None:
         (read_amd_smi, ""),
         (read_amd_smi, "{}"),
         (read_amd_smi, "[" * 10_000),
+        (read_rocm_smi, ""),
+        (read_rocm_smi, "[]"),
+        (read_rocm_smi, '{"system": {"PID42": "python3, 1, 1, 0, 12"}}'),
+        (read_rocm_smi, "[" * 10_000),
     ],
 )
 def test_what_is_no_recording_is_refused_in_words(read: object, text: str) -> None:

@@ -27,11 +27,22 @@ def test_each_release_is_read_by_its_names_and_counts_exactly_at_its_edges(relea
         ModelMeasure(measure) for measure in served.histograms if measure
     }
     for histogram in reading.histograms:
-        edges = served.histograms[histogram.measure][1]
+        edges = [edge for edge in served.histograms[histogram.measure][1] if edge > 0]
         assert histogram.total == len(values)
         assert histogram.model == ("llama" if "llama" in served.labels else "")
         assert histogram.edges_us == tuple(round(edge / served.per_s * 1e6) for edge in edges)
         assert histogram.at_most == tuple(sum(value * served.per_s <= edge for value in values) for edge in edges)
+
+
+def test_the_engine_behind_triton_counts_and_not_its_front() -> None:
+    reading = read_exposition(page("vllm-on-triton", {"": (3.0,) * 9, "timeToFirstToken": (0.03, 0.3)}))
+    (first,) = [one for one in reading.histograms if one.measure is ModelMeasure.TIME_TO_FIRST_TOKEN]
+    assert (reading.server, first.model, first.total, reading.waiting) == ("vllm", "llama", 2, 7)
+
+
+def test_what_was_observed_at_each_chunk_is_no_time_of_a_request_and_no_gap() -> None:
+    reading = read_exposition(page("sglang-0.4", {"": (0.03,), "timeToFirstToken": (0.3,)}))
+    assert {one.measure for one in reading.histograms} == {ModelMeasure.TIME_TO_FIRST_TOKEN, ModelMeasure.DURATION}
 
 
 @pytest.mark.parametrize("release", RELEASES)

@@ -14,6 +14,7 @@ from cotenant.engine.explain.evictions import lowest
 from cotenant.model.cluster.affinity import NodeAffinity, NodeSelector, NodeSelectorTerm, PodTerm
 from cotenant.model.cluster.labels import HOSTNAME, Labels, LabelSelector, Requirement, SelectorOperator
 from cotenant.model.cluster.node import Node
+from cotenant.model.cluster.observed import ClaimBinding, VolumeNeed, VolumeOption
 from cotenant.model.cluster.taints import Taint, TaintEffect
 from cotenant.model.decisions.answers import PodAnswer, WaitExplanation, WhatIf
 from cotenant.model.errors import InvalidInput
@@ -53,6 +54,17 @@ def test_a_node_that_cannot_be_used_is_named_until_it_can_or_is_gone() -> None:
     for name in "bcdef":
         c.node_seen(node(name, 2000))
     assert waiting(explain(c)).notes == ()
+
+
+def test_a_pod_whose_bind_waits_for_its_claims_is_said_to() -> None:
+    c = cluster(node("a"))
+    anywhere = VolumeOption("", None)
+    lazy = VolumeNeed("default/data", ClaimBinding.PROVISIONED, (anywhere,))
+    c.pod_seen(replace(pod("x"), volumes=(lazy, VolumeNeed("default/old", ClaimBinding.BOUND, (anywhere,)))), 0.0)
+    (bind,) = c.decide(0.0)
+    assert explain(c).headline == "it was given a; its bind is on the way"
+    assert c.sending(bind.uid, 0.0)
+    assert explain(c).headline == "it was given a; its bind waits for PersistentVolumeClaim default/data"
 
 
 def test_counts_nearest_miss_and_the_largest_request_that_would_fit() -> None:

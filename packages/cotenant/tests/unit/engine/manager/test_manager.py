@@ -518,3 +518,15 @@ def test_a_freeze_of_a_namespace_is_not_about_lending() -> None:
     world.measure(a=5_000)
     world.step(400)
     assert world.lent()["batch-cpu"] == 55_000
+
+
+def test_a_pod_that_somebody_resizes_in_place_counts_with_what_it_requests_now() -> None:
+    world = _lending(memoryCalculatePolicy="request")
+    before = world.lent()
+    world.pod("a", cores=50)
+    world.step()
+    assert before["batch-memory"] - world.lent()["batch-memory"] == 10 * GI
+    assert world.lent()["batch-cpu"] == before["batch-cpu"]  # by what it uses
+    world.pod("a", cores=5)
+    world.step()
+    assert world.lent()["batch-memory"] - before["batch-memory"] == 35 * GI

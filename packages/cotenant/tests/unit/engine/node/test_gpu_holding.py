@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cotenant.engine.node.gpu_holding import attributed, idle_gpus
-from cotenant.model.devices.gpu_use import GpuHolder, GpuProcess, GpuUse
+from cotenant.model.devices.gpu_use import GpuHolder, GpuProcess, GpuUse, whole_or_instances
 
 A, B = GpuHolder("ml/a", "serve"), GpuHolder("ml/b")
 
@@ -50,3 +50,25 @@ def test_of_a_divided_gpu_its_instances_are_held() -> None:
 def test_an_instance_is_not_given_by_the_id_of_its_gpu() -> None:
     (found,) = attributed([use(0, instance="1g.10gb#1")], {"GPU-0": [A]}, {})
     assert found.holders == ()
+
+
+def test_a_mig_instance_is_given_by_its_own_names() -> None:
+    def held(device: str) -> tuple[GpuHolder, ...]:
+        instance = use(2, instance="1g.10gb#7", instance_uuid="MIG-ab")
+        return attributed([instance], {device: [A]}, {})[0].holders
+
+    for device in ("MIG-ab", "MIG-ab::3", "MIG-GPU-2/7/0", "nvidia2/gi7"):
+        assert held(device) == (A,), device
+    for device in ("MIG-cd", "MIG-GPU-2/8/0", "MIG-GPU-1/7/0", "nvidia2/gi77", "nvidia2", "2"):
+        assert held(device) == (), device
+
+
+def test_a_gpu_of_amd_is_given_by_its_address() -> None:
+    (found,) = attributed([GpuUse("amd-smi", 0, "00ff", bus="0000:83:00.0")], {"0000:83:00.0": [B]}, {})
+    assert found.holders == (B,)
+
+
+def test_cards_of_two_vendors_with_one_number_are_two() -> None:
+    divided = [use(0), use(0, instance="1g.10gb#1")]
+    found = whole_or_instances([*divided, GpuUse("amd-smi", 0)])
+    assert [(gpu.source, gpu.instance) for gpu in found] == [("dcgm", "1g.10gb#1"), ("amd-smi", "")]

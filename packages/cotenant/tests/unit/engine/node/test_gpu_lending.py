@@ -17,7 +17,9 @@ from cotenant.engine.node.settings import AgentSettings
 from cotenant.model.cluster.labels import Labels
 from cotenant.model.cluster.seal import SealStanding
 from cotenant.model.devices.allocation import DEVICE_ALLOCATED
+from cotenant.model.devices.card_need import GPU_NEED
 from cotenant.model.errors import InvalidInput
+from cotenant.model.kubelet.facts import KubeletFacts
 from cotenant.model.machine.counters import GpuCounters, GpuPodUse, HostCounters, NodeSample
 from cotenant.model.machine.node_decision import EvictPod
 from cotenant.model.machine.node_pod import NodePod, NodePodPhase
@@ -55,7 +57,7 @@ class Machine:
 
     def __init__(self, settings: GpuLendingSettings = SETTINGS) -> None:
         self.settings, self.memory, self.at_s = settings, GpuLendingMemory(), 0
-        self.text = ""
+        self.text, self.frozen = "", ""
 
     def tick(
         self,
@@ -63,18 +65,23 @@ class Machine:
         *gpus: GpuCounters,
         after_s: int = 1,
         health: ServiceHealth | None = None,
+        kubelet: KubeletFacts | None = None,
     ) -> tuple[EvictPod, ...]:
         self.at_s += after_s
         uses = tuple(PodUse(pod, GroupUse(pod.group), health=health if pod is SERVER else None) for pod in pods)
-        state = NodeState(self.at_s * SECOND, SECOND, HostUse(8, 0, 64 * GIB, 0), uses, gpus=gpus)
+        host, facts = HostUse(8, 0, 64 * GIB, 0), kubelet or KubeletFacts()
+        state = NodeState(self.at_s * SECOND, SECOND, host, uses, gpus=gpus, kubelet=facts)
+        state = replace(state, lending_frozen=self.frozen)
         verdict, self.memory = decide(state, self.settings, self.memory)
         self.text = "; ".join(reason.text for reason in verdict.reasons)
         self.terms = verdict.reasons[0].terms
         return verdict.evictions
 
-    def warm(self, pods: Sequence[NodePod], *gpus: GpuCounters, minutes: int = 60) -> None:
+    def warm(
+        self, pods: Sequence[NodePod], *gpus: GpuCounters, minutes: int = 60, kubelet: KubeletFacts | None = None
+    ) -> None:
         for _ in range(minutes):
-            assert not self.tick(pods, *gpus, after_s=60)
+            assert not self.tick(pods, *gpus, after_s=60, kubelet=kubelet)
 
     def lent(self, index: int = 0) -> int:
         return self.memory.percent()[f"GPU-{index}"]
@@ -103,6 +110,24 @@ def test_an_offer_grows_by_one_step_a_measurement() -> None:
     assert machine.lent() == 90  # a card that nobody holds, less the headroom
 
 
+def test_frozen_no_offer_rises_and_it_falls_as_before() -> None:
+    machine = Machine()
+    machine.warm([SERVER], card(use("server", 30, 20)), minutes=10)
+    machine.frozen = "frozen by ada: outage"
+    machine.warm([SERVER], card(use("server", 30, 20)))
+    assert machine.lent() == 0
+    assert machine.frozen in {term.name for term in machine.terms}
+    machine.frozen = ""
+    machine.warm([SERVER], card(use("server", 30, 20)))
+    assert machine.lent() == 60
+    machine.frozen = "frozen by ada: outage"
+    machine.warm([SERVER], card(use("server", 50, 20)), minutes=2)
+    fell = machine.lent()
+    assert 0 < fell <= 40
+    machine.warm([SERVER], card(use("server", 30, 20)))
+    assert machine.lent() <= fell
+
+
 def test_an_allocated_card_that_nobody_uses_is_lent_once_its_holder_had_time_to_start() -> None:
     machine = Machine()
     machine.warm([SERVER], card(), minutes=4)
@@ -111,11 +136,33 @@ def test_an_allocated_card_that_nobody_uses_is_lent_once_its_holder_had_time_to_
     assert machine.lent() == 90
 
 
+def test_a_card_that_a_device_plugin_gave_is_its_pod_s_before_a_process_runs_on_it() -> None:
+    pod = NodePod("serve", "ml", "serve", "pods/serve")
+    kubelet = KubeletFacts(given_devices=(("GPU-0", "ml/serve"), ("GPU-1", "ml/other")))
+    machine = Machine()
+    machine.warm([pod], card(), card(index=1), minutes=4, kubelet=kubelet)
+    assert (machine.lent(0), machine.lent(1)) == (0, 30)
+
+
 def test_jitter_of_the_holders_use_is_kept_in_reserve() -> None:
     machine = Machine()
     for minute in range(120):
         machine.tick([SERVER], card(use("server", 30, 20 + 40 * (minute % 7 == 0))), after_s=60)
     assert machine.lent() <= 40  # multiprocessors: 60 % now and then, though 20 in the mean
+
+
+def test_memory_into_which_a_cache_may_grow_is_not_lent() -> None:
+    machine = Machine()
+    part = {GPU_CORE: 50, GPU_MEMORY_RATIO: 40}
+    grows = given("grows", part)
+    grows = replace(
+        grows,
+        annotations=Labels.of(
+            {DEVICE_ALLOCATED: grows.annotations.get(DEVICE_ALLOCATED) or "", GPU_NEED: '{"cacheGrowth": 20}'}
+        ),
+    )
+    machine.warm([grows], card(use("grows", 30, 20)))
+    assert machine.lent() == 20  # 100 less 30 of memory less 40 to which it may grow (50 and 20) less 10 headroom
 
 
 def test_a_card_whose_driver_does_not_tell_processes_apart_is_not_lent() -> None:

@@ -7,12 +7,14 @@ from dataclasses import replace
 import pytest
 from tests.unit.engine.rules.test_devices import cluster, decided, gpus, pod, unschedulable
 
+from cotenant.engine.rules.devices.requests import DeviceSettings
 from cotenant.model.cluster.labels import Labels
 from cotenant.model.cluster.observed import ObservedPod
 from cotenant.model.devices.inventory import LENT_RETURN, NODE_ISOLATION, NodeDevices
 from cotenant.model.devices.request import device_requests
 from cotenant.model.errors import InvalidInput
 from cotenant.model.resources import GPU, GPU_CORE, LENT_GPU, Amounts
+from cotenant.policy.placement.devices.strategy import DeviceStrategy, UsualPod
 
 
 def lending(name: str, *percent: int, within_s: int = 30, by: str = "cotenant-mps") -> NodeDevices:
@@ -105,6 +107,17 @@ def test_a_borrower_takes_nothing_from_who_asks_for_the_card_itself() -> None:
     assert decided(c, 0.0)["train"].holds.devices[0].minor == 0
     c.pod_seen(pod("server", {GPU: 200}), 0.0)
     assert [part.minor for part in decided(c, 1.0)["server"].holds.devices] == [0, 1]
+
+
+@pytest.mark.parametrize("strategy", list(DeviceStrategy))
+def test_of_cards_that_are_equal_else_the_one_of_which_least_is_lent_comes_first(strategy: DeviceStrategy) -> None:
+    c = cluster("a", settings=DeviceSettings(shared=strategy, usual=(UsualPod(50, 1, 1),)))
+    c.plugins.devices.seen(lending("a", 90, 90, 90))
+    for name, percent in (("large", 60), ("small", 40)):
+        c.pod_seen(borrower(name, percent), 0.0)
+        assert name in decided(c, 0.0)
+    c.pod_seen(pod("server", {GPU: 50}), 0.0)
+    assert decided(c, 1.0)["server"].holds.devices[0].minor == 2
 
 
 def test_a_request_for_both_is_a_contradiction_that_says_what_to_change() -> None:

@@ -9,7 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.property.few import first_cases
 
-from cotenant.engine.traces.server_counts import MAX_NEW, MAX_READ_GAP_S, ServerCounts
+from cotenant.engine.traces.server_counts import (
+    MAX_NEW,
+    MAX_READ_GAP_S,
+    SETTLED,
+    STEADY_S,
+    ServerCounts,
+)
 from cotenant.model.errors import InvalidInput
 from cotenant.model.traces.model_server import ModelMeasure, ModelServerReading, ServerHistogram
 
@@ -104,6 +110,64 @@ def test_tokens_a_second_are_of_two_readings_and_none_over_a_restart() -> None:
     assert counts.tokens_per_s(URL) == 250.0
     new(counts, reading(tokens=20, started_s=12.5), 14.0)
     assert counts.tokens_per_s(URL) is None
+
+
+def models(first: int, second: int) -> ModelServerReading:
+    """Two models of a server that does not say when it started, with so many fast requests each."""
+    return ModelServerReading(
+        "triton",
+        tuple(
+            ServerHistogram(TTFT, model, f"model={model}", EDGES_US, (count,) * 3, count)
+            for model, count in (("a", first), ("b", second))
+        ),
+    )
+
+
+def counted(counts: ServerCounts, found: ModelServerReading, now_s: float) -> dict[str, int]:
+    return {one.model: sum(one.counts) for one in counts.take(URL, found, now_s)}
+
+
+def test_a_model_that_is_loaded_again_counts_no_other_model_twice() -> None:
+    counts = ServerCounts()
+    counted(counts, models(1_000_000, 500), 10.0)
+    assert counted(counts, models(1_000_010, 3), 12.0) == {"a": 10, "b": 3}
+    assert counted(counts, models(1_000_011, 4), 14.0) == {"a": 1, "b": 1}
+    assert counts.restarts == 1
+
+
+def test_servers_that_answer_by_turns_at_one_address_count_nothing() -> None:
+    counts = ServerCounts()
+    new(counts, reading(*[1] * 5000, started_s=100.0), 1000.0)
+    for turn in range(4):
+        with pytest.raises(InvalidInput, match="one server at an address"):
+            counts.take(URL, reading(*[600_000] * 4000, started_s=500.0), 1002.0 + 4 * turn)
+        observed = new(counts, reading(*[1] * (5001 + turn), started_s=100.0), 1004.0 + 4 * turn)
+        assert observed == (1, 0, 0, 0)
+    assert counts.restarts == 0
+
+
+def test_a_process_that_stays_is_the_one_that_is_here_and_its_past_is_not_counted() -> None:
+    counts = ServerCounts()
+    new(counts, reading(1, 1, started_s=500.0), 1000.0)
+    older = reading(*[1] * 900, started_s=100.0)
+    for answer in range(1, SETTLED):
+        with pytest.raises(InvalidInput, match="name each replica"):
+            counts.take(URL, older, 1000.0 + 2 * answer)
+    assert counts.take(URL, older, 1020.0) == ()
+    assert new(counts, reading(*[1] * 901, started_s=100.0), 1022.0) == (1, 0, 0, 0)
+
+
+def test_counters_that_go_back_again_and_again_are_refused_until_they_are_steady() -> None:
+    counts = ServerCounts()
+    new(counts, reading(*[1] * 9), 1000.0)
+    assert new(counts, reading(1, 1), 1002.0) == (2, 0, 0, 0)
+    new(counts, reading(*[1] * 9), 1004.0)
+    for at_s, shown in ((1006.0, 2), (1008.0, 9), (1010.0, 3)):
+        with pytest.raises(InvalidInput, match="went back twice"):
+            counts.take(URL, reading(*[1] * shown), at_s)
+    with pytest.raises(InvalidInput, match="went back twice"):
+        counts.take(URL, reading(*[1] * 4), 1009.0 + STEADY_S)
+    assert new(counts, reading(*[1] * 6), 1011.0 + STEADY_S) == (2, 0, 0, 0)
 
 
 BATCH = st.lists(st.integers(1, 2_000_000), max_size=6)

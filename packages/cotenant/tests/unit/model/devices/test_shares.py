@@ -44,6 +44,15 @@ def test_a_share_never_more_than_was_given(given: tuple[DeviceAllocation, ...], 
     assert share_of(given, CARDS) == wanted
 
 
+@pytest.mark.parametrize(
+    ("lent", "threads"),
+    [(30, 50), (50, 50), (51, 100), (100, 100)],
+)
+def test_who_borrows_beside_a_server_has_the_part_that_is_lent_there(lent: int, threads: int) -> None:
+    assert share_of((part(0, lent=lent),), CARDS, beside=50) == MpsShare(1, threads, lent * 80 * 1024 // 100)
+    assert share_of((part(0, 30, 30),), CARDS, beside=50) == MpsShare(1, 30, 24 * 1024), "no borrower"
+
+
 def test_its_variables() -> None:
     assert MpsShare(2, 40, 20480).variables("/run/mps") == (
         ("CUDA_MPS_PIPE_DIRECTORY", "/run/mps"),

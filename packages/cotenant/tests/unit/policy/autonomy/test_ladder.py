@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from cotenant.model.autonomy.autonomy import AutonomyRung
@@ -22,6 +24,40 @@ def test_the_interval_is_wilson_s() -> None:
     assert interval(0, 0) == (0.0, 1.0)
     assert interval(0, 20)[0] == 0.0
     assert interval(20, 20)[1] == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(
+    ("hits", "trials", "low"),
+    [  # by hand: n of n is n / (n + 3.8415); the others by the closed form, written out
+        (8, 8, 0.6756),
+        (9, 9, 0.7009),
+        (13, 14, 0.6853),
+        (14, 15, 0.7018),
+        (18, 20, 0.6990),
+        (19, 21, 0.7109),
+    ],
+)
+def test_what_promotes_is_the_lower_end_worked_out_by_hand(hits: int, trials: int, low: float) -> None:
+    assert interval(hits, trials)[0] == pytest.approx(low, abs=1e-4)
+    misses = [JudgedChange(-30.0 * DAY_S * (n + 1), held=False) for n in range(trials - hits)]  # weeks apart
+    found = earned([*misses, *held(hits)], SETTINGS)
+    assert found.rung is (AutonomyRung.ACT if low >= 0.7 else AutonomyRung.APPROVE)
+    assert found.trials == (0 if low >= 0.7 else trials)
+
+
+@pytest.mark.parametrize(
+    ("apart_s", "rung"), [(0.0, "APPROVE"), (WEEK_S - 1, "APPROVE"), (WEEK_S, "ACT"), (WEEK_S + 1, "ACT")]
+)
+def test_two_misses_are_a_bad_week_up_to_its_last_second(apart_s: float, rung: str) -> None:
+    misses = [JudgedChange(20 * DAY_S + by_s, held=False) for by_s in (0.0, apart_s)]
+    assert earned([*held(9), *misses], SETTINGS).rung is AutonomyRung[rung]
+
+
+def test_a_fall_takes_one_rung_and_the_misses_of_before_do_not_count_again() -> None:
+    miss = [JudgedChange((20 + day) * DAY_S, held=False) for day in range(3)]
+    assert earned([*held(9), *miss[:2]], SETTINGS).rung is AutonomyRung.APPROVE
+    assert earned([*held(9), *miss], SETTINGS).rung is AutonomyRung.APPROVE  # the third begins a new count
+    assert earned([*held(9), *miss, replace(miss[2], at_s=23 * DAY_S)], SETTINGS).rung is AutonomyRung.SUGGEST
 
 
 def test_it_climbs_when_enough_have_held_and_not_before() -> None:

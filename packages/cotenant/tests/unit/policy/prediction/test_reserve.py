@@ -113,7 +113,7 @@ def test_a_forecast_that_came_true_teaches_and_moves_the_level() -> None:
     assert after.sums[0] == pytest.approx([1.0, 0.1, 0.25, 0.01, 0.025])
     assert after.kind_sums[0] == pytest.approx([2.0, 0.1, 0.5, 0.01, 0.025])
     assert (after.judged.tolist(), after.exceeded.tolist()) == ([[1], [1], [0]], [[1], [0], [0]])
-    assert after.levels[:, 0] == pytest.approx([0.05 - 0.02 * 0.95, 0.05 + 0.02 * 0.05, 0.05])
+    assert after.levels[:, 0] == pytest.approx([0.05 - 0.02 * 0.95, 0.05, 0.05])
     # what was not measured, and what has no size to compare with, teaches nothing
     assert not after.error[2].any()
     assert not after.sums[2].any()
@@ -157,15 +157,27 @@ def test_older_forecasts_fade_with_each_that_is_judged() -> None:
     assert after.kind_sums[0] == pytest.approx([4.0, 3.0, 6.0, 3.0, 3.0])
 
 
-def test_a_level_stays_between_a_tenth_of_its_risk_and_four_times_it() -> None:
+def test_a_level_rises_above_its_risk_once_some_bounds_were_due_to_be_exceeded() -> None:
     risks, lasting = (0.05, 0.2), replace(PLAIN, correction=1.0)
     found = reserve((0, 0), risks)
-    for _ in range(100):
-        found = made(found, 1, [0.4, 0.4], [0.0, 0.0], [[0.5, 0.5], [0.7, 0.7]])
+    for hour in range(100):
+        before, found = found, made(found, 1, [0.4, 0.4], [0.0, 0.0], [[0.5, 0.5], [0.7, 0.7]])
         found = judge(found, np.array([0.6, 0.6]), lasting)
-    assert found.levels.tolist() == pytest.approx(np.array([[0.005, 0.02], [0.2, 0.5]]))
+        if hour < 49:  # of 49 bounds of 20 % fewer than ten were due
+            assert found.levels[1].tolist() == [0.05, 0.2]
+        elif hour == 49:
+            assert found.levels[1, 1] > before.levels[1, 1]
+    assert np.allclose(found.levels, [[0.005, 0.02], [0.05, 0.5]])  # of 100 bounds of 5 % fewer than ten were due
     assert found.exceeded.tolist() == [[100, 100], [0, 0]]
     assert found.judged.tolist() == [[100, 100], [100, 100]]
+
+
+def test_a_lowered_level_is_restored_by_hours_that_stay_below() -> None:
+    found = judge(made(reserve(), 1, [0.4], [0.0], [[0.5]]), np.array([0.6]), PLAIN)
+    lowered = found.levels[0, 0]
+    for _ in range(3):
+        found = judge(made(found, 1, [0.4], [0.0], [[0.7]]), np.array([0.6]), PLAIN)
+    assert found.levels[0, 0] == pytest.approx(lowered + 3 * 0.02 * 0.05)
 
 
 def test_as_high_as_was_said_is_not_above_it() -> None:
@@ -190,7 +202,7 @@ def test_a_horizon_and_risks_that_mean_nothing_are_refused(horizon: int, risks: 
         reserve(risks=risks, horizon=horizon)
 
 
-@pytest.mark.parametrize("wrong", [{"keep": 0.0}, {"keep": 1.1}, {"correction": -0.1}])
+@pytest.mark.parametrize("wrong", [{"keep": 0.0}, {"keep": 1.1}, {"correction": -0.1}, {"earned": -1.0}])
 def test_weights_that_mean_nothing_are_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(InvalidInput, match="reserve settings"):
         ReserveSettings(**wrong)

@@ -5,14 +5,18 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from tests.fakes.node.agent_world import World, world
 
 from cotenant.engine.node.doctor.checks import DoctorFinding, FindingSeverity
+from cotenant.model.machine.run_queue import NoCulprit
+from cotenant.model.machine.stalls import LongWait, RanMeanwhile, StallKind, StallReading
 from cotenant.services.agent.agent_process import AgentProcess
 from cotenant.services.agent_settings.runtime_hook import RuntimeHook
+from cotenant.services.nodeview.stalls import StallWatch
 from cotenant.services.reporting.latency import MAX_BYTES, LatencyOutcome
 
 Ask = Callable[..., Any]
@@ -56,6 +60,11 @@ def test_state_lists_pods_and_their_use(ask: Ask, begun: tuple[World, AgentProce
     assert page["runtime_hook_state"] == str(RuntimeHook().state_file)
 
 
+def test_zones_of_the_node_have_a_page(ask: Ask, begun: tuple[World, AgentProcess]) -> None:
+    status, page = get(ask, begun[1], "/v1/zones")
+    assert (status, page["node"], type(page["zones"])) == (200, "n1", list)
+
+
 def test_leases_and_holds(ask: Ask, begun: tuple[World, AgentProcess]) -> None:
     w, process = begun
     held = {
@@ -70,6 +79,33 @@ def test_leases_and_holds(ask: Ask, begun: tuple[World, AgentProcess]) -> None:
     status, trouble = get(ask, process, "/v1/leases")
     assert status == 503
     assert "nobody listens" in trouble["error"]
+
+
+class OneWait:
+    """A probe that has seen one long wait."""
+
+    def read(self) -> StallReading:
+        return StallReading(1, ())
+
+    def long_waits(self) -> list[LongWait]:
+        ran = (RanMeanwhile("pods/hog", 90_000, 7, "hog"), RanMeanwhile(NoCulprit.IDLE, 1_000))
+        return [
+            LongWait(5, "pods/web", StallKind.RUNNABLE, 100_000, 1, "web", "pods/hog", 7, "hog", ("f",), ran, 9_000)
+        ]
+
+
+def test_long_waits_are_those_of_a_group_with_who_ran(ask: Ask, begun: tuple[World, AgentProcess]) -> None:
+    process = begun[1]
+    status, trouble = get(ask, process, "/v1/long-waits")
+    assert (status, "stalls: true" in trouble["error"]) == (404, True)
+    watch = StallWatch(OneWait(), cpus=1)
+    watch.view()
+    process.components = replace(process.components, stalls=watch)
+    for query in ("", "group=pods/web", "group=/pods/web"):
+        (found,) = get(ask, process, "/v1/long-waits", query)[1]["long_waits"]
+        assert found["kind"] == "runnable"
+        assert [(one["group"], one["command"]) for one in found["wait"]["ran"]] == [("pods/hog", "hog"), ("idle", "")]
+    assert get(ask, process, "/v1/long-waits", "group=pods/other")[1] == {"long_waits": []}
 
 
 def test_decisions_are_read_on(ask: Ask, begun: tuple[World, AgentProcess]) -> None:

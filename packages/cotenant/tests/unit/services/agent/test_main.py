@@ -8,6 +8,8 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 from tests.fakes.node.agent_world import CONFIG, World
@@ -16,8 +18,10 @@ from tests.fakes.waiting import patience
 from cotenant.engine.node.mode import AgentMode
 from cotenant.engine.node.policies import PolicySettings
 from cotenant.model.errors import InvalidInput
+from cotenant.model.machine.node_state import Allocatable
 from cotenant.services.agent.agent_arguments import AgentArguments
-from cotenant.services.agent.main import configure, run, summary
+from cotenant.services.agent.agent_process import AgentProcess
+from cotenant.services.agent.main import _kept_back_bytes, configure, run, summary
 from cotenant.services.agent_settings.config import AgentConfig
 from cotenant.services.running import raise_descriptors
 
@@ -30,6 +34,26 @@ def test_the_command_line_overrides_the_mode(tmp_path: Path) -> None:
     assert configure(AgentArguments(file)).mode is AgentMode.ACT
     assert configure(AgentArguments(file, mode="dry-run")).mode is AgentMode.DRY_RUN
     assert configure(AgentArguments(file, once=True)).mode is AgentMode.OBSERVE
+
+
+@pytest.mark.parametrize(
+    ("known", "measured", "kept_back"),
+    [
+        (Allocatable(memory_bytes=60), True, 40),
+        (Allocatable(memory_bytes=120), True, 0),  # amplified
+        (Allocatable(), True, None),  # the node's object has no memory
+        (None, True, None),
+        (Allocatable(memory_bytes=60), False, None),
+    ],
+)
+def test_a_node_keeps_back_what_its_cluster_does_not_give_to_pods(
+    known: Allocatable | None, measured: bool, kept_back: int | None
+) -> None:
+    state = SimpleNamespace(host=SimpleNamespace(memory_total_bytes=100)) if measured else None
+    process = SimpleNamespace(
+        components=SimpleNamespace(allocatable=lambda: known), agent=SimpleNamespace(state=lambda: state)
+    )
+    assert _kept_back_bytes(cast(AgentProcess, process)) == kept_back
 
 
 @pytest.mark.parametrize(

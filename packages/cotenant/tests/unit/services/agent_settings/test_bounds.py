@@ -51,6 +51,7 @@ def groups(count: int) -> tuple[PlainGroup, ...]:
         (TriggerSettings, {"stall_ms": 1}, "window_ms", [500, 10_000], [499, 10_001]),
         (TriggerSettings, {"window_ms": 1000}, "stall_ms", [1, 1000], [0, 1001]),
         (ProbeSettings, {}, "late_ms", [0.1, 10_000], [0.09, 10_001]),
+        (ProbeSettings, {}, "long_wait_ms", [0, 1, 60_000], [0.5, -1, 60_001]),
         (PlainGroup, GROUP, "objective_p99_ms", [None, 0.001, 3_600_000], [0.0009, 3_600_001]),
         (PlainGroup, GROUP, "name", ["a/b"], ["a", "/b", "a/", "a/b/c", "a/b\n"]),
         (RuntimeHook, {}, "index", ["00", "99"], ["0", "100", "a1"]),

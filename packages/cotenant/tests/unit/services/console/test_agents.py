@@ -99,6 +99,15 @@ def test_a_knob_has_its_lease_its_policy_and_its_pod() -> None:
     assert page["gaps"] == ["cycles: a hardware performance counter"]
 
 
+def test_gpus_that_are_held_and_idle_are_the_agent_s_figure_and_none_of_an_older_agent() -> None:
+    assert knobs(CannedAgents(pages()))["idle_gpus"]["allocated"] == 0
+    state = msgspec.to_builtins(pages()["/v1/state"])
+    idle = {"allocated": 3, "idle": 1, "unknown": 1, "idle_memory_bytes": 7, "idle_holders": ["ml/train"]}
+    assert knobs(CannedAgents(pages() | {"/v1/state": {**state, "idle_gpus": idle}}))["idle_gpus"] == idle
+    del state["idle_gpus"]
+    assert knobs(CannedAgents(pages() | {"/v1/state": state}))["idle_gpus"]["allocated"] == 0
+
+
 def test_without_the_keeper_the_rest_is_shown() -> None:
     page = knobs(CannedAgents(pages() | {"/v1/leases": "the keeper cannot be asked"}))
     assert page["leases_error"] == "the keeper cannot be asked"

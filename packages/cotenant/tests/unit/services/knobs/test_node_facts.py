@@ -26,6 +26,14 @@ def test_checkpoints_win_over_the_file(tmp_path: Path) -> None:
     )
 
 
+def test_the_kubelet_is_asked_which_devices_it_gave_when_its_files_are_read(tmp_path: Path) -> None:
+    now, given = [0.0], [(("GPU-a", "ml/train"),), ()]
+    facts = NodeFactsReader(None, lambda: None, tmp_path / "x", lambda: now[0], devices=lambda: given.pop(0))
+    assert facts().given_devices == facts().given_devices == (("GPU-a", "ml/train"),)
+    now[0] = 10.0
+    assert facts().given_devices == ()
+
+
 def test_files_are_read_again_after_some_seconds(tmp_path: Path) -> None:
     now = [0.0]
     facts = NodeFactsReader(None, lambda: None, tmp_path / "cpu_manager_state", clock=lambda: now[0])

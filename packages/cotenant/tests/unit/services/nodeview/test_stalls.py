@@ -8,7 +8,7 @@ from cotenant.model.machine.node_pod import NodePod
 from cotenant.model.machine.run_queue import BUCKETS, WaitHistogram
 from cotenant.model.machine.stalls import GroupStalls, LongWait, StallKind, StallReading
 from cotenant.services.agent.stall_metrics import StallMetrics
-from cotenant.services.nodeview.stalls import RING, StallWatch
+from cotenant.services.nodeview.stalls import MAX_GROUPS, RING, StallWatch
 
 
 def wait_of(group: str, at_us: int) -> LongWait:
@@ -48,16 +48,27 @@ def test_a_busy_group_does_not_push_out_the_waits_of_another() -> None:
     assert len(watch.ring()) == RING + 1
     assert watch.ring()[0] == wait_of("quiet", 0)
     assert [wait.at_us for wait in watch.ring("busy")] == list(range(2 * RING, 3 * RING))
-    probe.waits = [wait_of(f"g{number}", number) for number in range(2000)]
+
+
+def test_a_pod_with_very_many_groups_does_not_push_out_the_ring_of_another_pod() -> None:
+    probe = ScriptedProbe()
+    watch = StallWatch(probe, cpus=4)
+    probe.waits = [wait_of("pods/quiet/main", 0)]
     watch.view()
-    assert not watch.ring("quiet")
-    assert watch.ring("g1999")
+    for start in range(0, 10_000, 500):
+        probe.waits = [wait_of(f"pods/storm/{number}", number) for number in range(start, start + 500)]
+        watch.view()
+    assert watch.ring("pods/quiet/main") == [wait_of("pods/quiet/main", 0)]
+    assert watch.ring("pods/storm/9999")
+    assert not watch.ring("pods/storm/0")
+    assert len(watch.ring()) == MAX_GROUPS
 
 
 def test_metrics_are_of_pods_with_all_their_groups() -> None:
     registry = CollectorRegistry()
-    watch = StallWatch(ScriptedProbe(), cpus=4)
+    watch = StallWatch(ScriptedProbe(), cpus=4, system_us={"pods/a": 2_500_000}.get)
     registry.register(StallMetrics(watch, lambda: [NodePod("1", "shop", "a", "pods/a")]))
+    watch.view()
     watch.view()
 
     def value(name: str, **labels: str) -> float | None:
@@ -66,6 +77,7 @@ def test_metrics_are_of_pods_with_all_their_groups() -> None:
     assert value("cotenant_pod_waits_total", kind="blocked") == 8
     assert value("cotenant_pod_waited_seconds_total", kind="blocked") == 6.0
     assert value("cotenant_pod_waits_total", kind="reclaim") == 0
+    assert value("cotenant_pod_system_seconds_total") == 2.5
     running, blocked = (
         value("cotenant_pod_load", state="R", minutes="1"),
         value("cotenant_pod_load", state="D", minutes="1"),

@@ -405,6 +405,10 @@ def test_a_preemption_that_is_forbidden_is_given_up_and_tried_again() -> None:
                 await api.until(lambda: any(m == "DELETE" for m, _ in api.requests))
                 await api.until(lambda: "preemption failed" in process.cluster.counts)
                 assert process.cluster.reserved() == {}
+                told = "preemption on a: "
+                await api.until(
+                    lambda: any(event["message"].startswith(told) for event in api.events("FailedScheduling"))
+                )
                 forbidden[0] = False
                 await api.until(lambda: api.bound() == {"vip": "a"})
 

@@ -10,7 +10,15 @@ import pytest
 from cotenant.model.errors import Transient
 from cotenant.model.machine.replica_signal import FRESH_US, MaxAction, ReplicaSignal
 from cotenant.model.zones.table import ZoneClass
-from cotenant.services.zones.agent_view import ZoneAgentView, burns_of, members_of, pod_burns_of
+from cotenant.policy.nodeqos.guard.config import GuardConfig
+from cotenant.services.zones.agent_view import (
+    _REPORT_BUDGET_PPM,
+    REPORT_FRESH_US,
+    ZoneAgentView,
+    burns_of,
+    members_of,
+    pod_burns_of,
+)
 from cotenant.services.zones.definition import (
     MAX_GROUPS,
     ClassRule,
@@ -93,6 +101,31 @@ def test_a_group_burns_as_its_fastest_pod_in_it_or_below() -> None:
     groups = ("pods/a", "pods/quiet", "pods/old", "pods/edge", "pods/none", "pods/well", "pods/absent")
     assert burns_of(state, groups) == {"pods/a": 3.0, "pods/edge": 5.0, "pods/well": 0.0}
     assert burns_of({}, groups) == {}
+
+
+def report(over: int, requests: int = 1000, age_us: int = 0, objective: str = "") -> dict[str, Any]:
+    return {"requests": requests, "over_objective": over, "age_us": age_us, "objective": objective}
+
+
+def test_a_services_own_reports_burn_against_the_objective_of_its_pod() -> None:
+    state = {
+        "pods": [
+            pod("pods/a", objective_p99_us=5000, health=report(30)),
+            pod("pods/both", objective_p99_us=5000, health=report(10), signals=[signal(25)]),
+            pod("pods/none", objective_p99_us=None, health=report(30)),
+            pod("pods/silent", objective_p99_us=5000, health=None),
+            pod("pods/idle", objective_p99_us=5000, health=report(0, requests=0)),
+            pod("pods/old", objective_p99_us=5000, health=report(30, age_us=REPORT_FRESH_US + 1)),
+            pod("pods/spans", objective_p99_us=5000, health=report(30, objective="shop/fast")),
+        ]
+    }
+    groups = [entry["group"] for entry in state["pods"]]
+    assert burns_of(state, groups) == {"pods/a": 3.0, "pods/both": 2.5}
+
+
+def test_reports_are_judged_as_the_guard_does() -> None:
+    guard = GuardConfig()
+    assert (guard.health_age_us, guard.budget_ppm) == (REPORT_FRESH_US, _REPORT_BUDGET_PPM)
 
 
 def test_a_rate_is_that_of_the_model() -> None:

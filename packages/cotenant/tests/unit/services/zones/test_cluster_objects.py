@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
@@ -20,7 +21,7 @@ from cotenant.model.errors import Permanent, Transient
 from cotenant.services.agent.main import _from_this_host
 from cotenant.services.zones.client import ZoneClient
 from cotenant.services.zones.cluster_objects import LiveZones
-from cotenant.services.zones.state_file import write_state
+from cotenant.services.zones.state_file import read_state, write_state
 from cotenant.services.zones.vm_backend import NOT_STARTED
 from cotenant.services.zones.zone_files import definition_of
 
@@ -119,9 +120,11 @@ class Clock:
         return self.now_s
 
 
-def make(folder: Path, clock: Clock | None = None) -> tuple[LiveZones, Cluster, Keeper]:
+def make(
+    folder: Path, clock: Clock | None = None, kept_back: Callable[[], int | None] = lambda: None
+) -> tuple[LiveZones, Cluster, Keeper]:
     cluster, keeper, at = Cluster(), Keeper(folder), clock or Clock()
-    live = LiveZones(cast(Client, cluster), "n", cast(ZoneClient, keeper), folder, "127.0.0.1:7", at, at)
+    live = LiveZones(cast(Client, cluster), "n", cast(ZoneClient, keeper), folder, "127.0.0.1:7", at, at, kept_back)
     return live, cluster, keeper
 
 
@@ -196,6 +199,20 @@ def test_a_server_that_does_not_answer_changes_nothing(
 
 
 BOX = {"vm": {"memoryMib": 512}, "pods": [{"name": "web", "image": {"archive": "web.tar"}, "env": {"aB": "c"}}]}
+
+
+def test_the_status_says_where_pods_may_take_the_memory_of_machines(tmp_path: Path) -> None:
+    kept_back = [0]
+    live, cluster, keeper = make(tmp_path, kept_back=lambda: kept_back[0])
+    cluster.put("box", BOX)
+    asyncio.run(live.follow())
+    keeper.boots("box", web={"running": True, "ready": True})
+    machines = {"memoryMib": [512, 4096], "vcpus": [1, 16], "diskMib": [0, 8192], "inPod": False}
+    write_state(tmp_path, {**read_state(tmp_path, "box"), "machines": machines})
+    for kept_back[0], status in ((256 << 20, "False"), (512 << 20, "True")):
+        asyncio.run(live.follow())
+        found = conditions((cluster.zones["box"].status or {})["nodes"]["n"])
+        assert (found["MemoryKeptBack"][0], found["Ready"][0]) == (status, "True")
 
 
 def test_a_machine_starts_beside_all_else_and_its_pods_are_in_the_status(tmp_path: Path) -> None:

@@ -21,12 +21,13 @@ from cotenant.model.zones.state import ZoneChange
 from cotenant.services.sockets.peers import Peers
 from cotenant.services.zones.backends import WeightsBackend
 from cotenant.services.zones.client import ZoneClient
-from cotenant.services.zones.definition import ZoneDefinition
+from cotenant.services.zones.definition import ZoneDefinition, setting_of
 from cotenant.services.zones.executing import execute_in, group_for, join
-from cotenant.services.zones.host import ZoneHost, ZoneQuota, setting_of
+from cotenant.services.zones.host import ZoneHost
 from cotenant.services.zones.log_file import MAX_BYTES, ZoneLog, read_log
 from cotenant.services.zones.main import follow
 from cotenant.services.zones.opening import ZoneSupport
+from cotenant.services.zones.quota import ZoneQuota
 from cotenant.services.zones.runner import ZoneRunner
 from cotenant.services.zones.server import ZoneServer
 from cotenant.services.zones.state_file import read_state, read_states, write_state

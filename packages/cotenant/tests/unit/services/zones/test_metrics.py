@@ -46,5 +46,22 @@ def test_a_zone_has_its_figures_and_what_is_not_known_is_left_out(tmp_path: Path
     ]
 
 
+def test_both_sides_of_a_machine_have_series(tmp_path: Path) -> None:
+    front = {"runnable": 2, "memory_pressure": 0.5, "io_pressure": 0.25, "steal_cpus": 0.125, "cpu_pressure": None}
+    machine = {"vm": {"memoryMib": 512, "cpus": 2}, "monitors": {"frontEnd": front, "backEnd": {"stolen": 0.5}}}
+    write_state(tmp_path, {**STATE, **machine, "reading": {"stall": 0.75}})
+    found = [line for line in page(tmp_path) if "_vm_" in line or "stall" in line]
+    assert found == [
+        'cotenant_zone_stall_ratio{zone="shop"} 0.75',
+        'cotenant_zone_vm_memory_bytes{zone="shop"} 5.36870912e+08',
+        'cotenant_zone_vm_vcpus{zone="shop"} 2.0',
+        'cotenant_zone_vm_runnable{zone="shop"} 2.0',
+        'cotenant_zone_vm_memory_pressure_ratio{zone="shop"} 0.5',
+        'cotenant_zone_vm_io_pressure_ratio{zone="shop"} 0.25',
+        'cotenant_zone_vm_steal_cores{zone="shop"} 0.125',
+        'cotenant_zone_vm_stolen_ratio{zone="shop"} 0.5',
+    ]
+
+
 def test_a_host_without_zones_has_no_series(tmp_path: Path) -> None:
     assert page(tmp_path / "none") == []

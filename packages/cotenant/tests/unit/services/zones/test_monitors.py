@@ -31,6 +31,8 @@ GUEST = {
     "loadavg": "0.1 0.2 0.3 3/99 7\n",
     "schedstat": "version 17\ncpu0 0 0 0 0 0 0 1 2000000 40\ndomain0 9\ncpu1 0 0 0 0 0 0 1 4000000 10\n",
     "pressure/cpu": "some avg10=0 avg60=0 avg300=0 total=500\nfull avg10=0 total=1\n",
+    "pressure/memory": "some avg10=0 avg60=0 avg300=0 total=60\nfull avg10=0 total=2\n",
+    "pressure/io": "some avg10=0 avg60=0 avg300=0 total=70\nfull avg10=0 total=3\n",
     "softirqs": "   CPU0 CPU1\nNET_RX: 3 4\nTIMER: 1 0\n",
     "interrupts": "      CPU0  CPU1\n 24:  5  6  PCI-MSI virtio0-input.0\n 25: 1 1 PCI-MSI ahci\n",
 }
@@ -45,6 +47,8 @@ def test_a_guest_counts_what_its_kernel_has(tmp_path: Path) -> None:
         "waitUs": 6000,
         "slices": 50,
         "cpuPressureUs": 500,
+        "memoryPressureUs": 60,
+        "ioPressureUs": 70,
         "softirqs": {"NET_RX": 7, "TIMER": 1},
         "notifications": 11,
     }
@@ -59,7 +63,10 @@ def test_figures_are_of_the_time_between_two_answers() -> None:
     assert (found.interrupts_per_s, found.runnable, found.io_pressure) == (10.0, 3, None)
 
 
-@pytest.mark.parametrize("hostile", [{"waitUs": "9", "slices": None}, {"waitUs": -5, "slices": True}, {}])
+@pytest.mark.parametrize(
+    "hostile",
+    [{"waitUs": "9", "slices": None}, {"waitUs": -5, "slices": True}, {"waitUs": 10**400, "slices": 2}, {}],
+)
 def test_what_a_hostile_guest_says_is_no_figure(hostile: dict[str, object]) -> None:
     found = front_end({"waitUs": 1, "slices": 1}, {**hostile, "runnable": "many"}, 1.0)
     assert (found.wait_ms, found.runnable) == (None, None)
@@ -164,8 +171,16 @@ def test_a_line_for_each_side_from_the_second_answer_on(tmp_path: Path) -> None:
     monitor.seen({"waitUs": 4000, "slices": 2, "runnable": 1})
     front, back = monitors(monitor.figures)
     assert "1 runnable, 2 ms waited a turn, softirq ?" in front
+    assert front.endswith("steal ?, pressure of CPU ?, memory ?, io ?")
     assert "vCPUs 0.00 CPUs, 0.0 % stolen" in back
     assert "queues not traced" in back
+    now_s[0] = 4.0
+    pressed = {"stealUs": 500_000, "cpuPressureUs": 200_000, "memoryPressureUs": 1_000_000, "ioPressureUs": 10_000}
+    monitor.seen(dict.fromkeys(pressed, 0))
+    now_s[0] = 6.0
+    monitor.seen(pressed)
+    front = monitors(monitor.figures)[0]
+    assert front.endswith("steal 0.25 CPUs, pressure of CPU 10.0 %, memory 50.0 %, io 0.5 %")
 
 
 def test_signs_of_a_machine_are_of_the_time_since_the_last_reading(tmp_path: Path) -> None:

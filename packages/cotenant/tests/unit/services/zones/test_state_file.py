@@ -29,7 +29,7 @@ def test_a_cause_is_a_users_the_start_or_what_was_measured() -> None:
     assert happened("zone-start") == "the zone was started"
     assert happened("zone-request") == "a user's request"
     assert happened("zone-ended") == "as it says"
-    for rule in ("zone-rows", "zone-switch", "zone-protect"):
+    for rule in ("zone-rows", "zone-switch", "zone-protect", "zone-reclaim"):
         assert happened(rule) == "no late dispatch in 2.0 s, batch on 1.50 CPUs"
         assert happened(rule, None) == "as it says"
 

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from tests.unit.services.zones.test_runner import MemoryKeeper
 
-from cotenant.drivers.cgroup.layout import CgroupLayout, Hierarchy, LayoutKind
+from cotenant.drivers.cgroup.layout import CgroupLayout, LayoutKind
 from cotenant.drivers.qemu.machine import MachineSpec, VirtualMachine
 from cotenant.engine.zones.zone import Zone, ZoneLimits
 from cotenant.model.errors import InvalidInput, Permanent, Transient
@@ -27,17 +27,17 @@ from cotenant.services.sockets.peers import Peers
 from cotenant.services.zones.backends import BackendLost
 from cotenant.services.zones.client import ZoneClient
 from cotenant.services.zones.definition import ZoneDefinition
-from cotenant.services.zones.host import ZoneHost, ZoneQuota
+from cotenant.services.zones.host import ZoneHost
 from cotenant.services.zones.log_file import read_log
 from cotenant.services.zones.opening import ZoneSupport
+from cotenant.services.zones.quota import ZoneQuota
 from cotenant.services.zones.runner import ZoneRunner
 from cotenant.services.zones.server import ZoneServer
 from cotenant.services.zones.state_file import read_state
 from cotenant.services.zones.vm_backend import GuestBackend, GuestState, _row
-from cotenant.services.zones.vm_definition import VmDefinition
 from cotenant.services.zones.vm_guest_agent import Guest, port_of
 from cotenant.services.zones.vm_link import GuestLink
-from cotenant.services.zones.vm_opening import _host_group, first_booted
+from cotenant.services.zones.vm_opening import first_booted
 from cotenant.services.zones.vm_root import FIRST_LINE
 
 ROWS = {"web": ZoneRow(ZoneClass.SERVICE, weight=400), "batch": ZoneRow(ZoneClass.BATCH)}
@@ -244,30 +244,6 @@ def test_commands_go_to_the_guest_for_root_only_and_memory_is_bounded(tmp_path: 
         await server.stop()
 
     asyncio.run(main())
-
-
-def test_a_machine_is_of_its_group_and_the_group_is_removed_also_after_a_kill(tmp_path: Path) -> None:
-    tree, record = tmp_path / "tree", tmp_path / "box.groups"
-    (tree / "a").mkdir(parents=True)
-    host = ZoneSupport(
-        CgroupLayout(LayoutKind.V2, (), {"cpu": Hierarchy(str(tree), 2, frozenset({"cpu"}))}, None),
-        root=False,
-        sub=False,
-    )
-    with _host_group(host, VmDefinition(group="a/box"), record) as procs:
-        assert procs == (tree / "a/box/cgroup.procs",)
-        killed = record.read_text()
-    assert not (tree / "a/box").exists()
-    (tree / "a/box").mkdir()
-    record.write_text(killed)  # as a process that was killed leaves it
-    with _host_group(host, VmDefinition(group="a/box"), record):
-        pass
-    assert not (tree / "a/box").exists()
-    with _host_group(host, VmDefinition(group="a"), record):
-        pass
-    assert (tree / "a").exists()  # was there before
-    with pytest.raises(Permanent, match="parent does not exist"), _host_group(host, VmDefinition(group="b/c"), record):
-        pass
 
 
 def test_qemu_makes_no_device_beyond_those_named_and_starts_nothing(tmp_path: Path) -> None:

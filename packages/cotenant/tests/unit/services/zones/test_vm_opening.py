@@ -27,7 +27,8 @@ from cotenant.services.zones.opening import ZoneSupport
 from cotenant.services.zones.pods import PodImage, PodPort, PodVolume, ZonePod
 from cotenant.services.zones.runner import ZoneRunner
 from cotenant.services.zones.vm_definition import KernelDefinition, KernelPreemption, VmDefinition
-from cotenant.services.zones.vm_opening import check_vm, first_booted, opened_vm, remove_groups
+from cotenant.services.zones.vm_host_group import remove_groups
+from cotenant.services.zones.vm_opening import check_vm, first_booted, opened_vm
 from cotenant.services.zones.vm_root import FIRST_LINE
 
 HELLO = {"kernel": "7.1", "python": "3.11", "preempt": "full", "hz": 250}
@@ -173,6 +174,9 @@ def test_a_machine_is_what_the_zones_file_says_and_nothing_is_left_of_it(world: 
                 "memoryMib": 1024,
                 "cpus": 2,
                 "group": "machines/box",
+                "cpuMilli": 0,
+                "diskMib": 2048,
+                "diskBytes": 0,
                 "kernelChosen": "",
             }
             assert 0 <= details["bootSeconds"] < 3600

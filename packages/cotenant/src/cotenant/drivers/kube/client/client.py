@@ -69,9 +69,10 @@ class Client(Transport):
         """One object."""
         return self._decode(kind.form, await self.request("GET", kind.path(namespace, name)))
 
-    async def all_of(self, kind: Kind[T], *, fields: str = "") -> tuple[T, ...]:
-        """Every object of a cluster-scoped kind that this selector matches, where there are few; in one answer."""
-        query = {"fieldSelector": fields} if fields else {}
+    async def all_of(self, kind: Kind[T], *, labels: str = "", fields: str = "") -> tuple[T, ...]:
+        """Every object of a kind that these selectors match, where there are few; in one answer."""
+        selectors = {"labelSelector": labels, "fieldSelector": fields}
+        query = {key: value for key, value in selectors.items() if value}
         listed = self._decode(_Listed, await self.request("GET", kind.path(), query=query))
         return tuple(self._decode(kind.form, bytes(raw)) for raw in listed.items)
 
@@ -210,11 +211,16 @@ class Client(Transport):
         path = f"/api/v1/namespaces/{quote(namespace, safe='')}/pods/{quote(pod, safe='')}/binding"
         await self.request("POST", path, _Binding("v1", "Binding", meta, _Target("Node", node)))
 
-    async def evict(self, namespace: str, pod: str, uid: str = "", *, grace_s: int | None = None) -> None:
-        """Delete a pod if its disruption budgets allow: `Throttled` where they do not now."""
+    async def evict(
+        self, namespace: str, pod: str, uid: str = "", *, resource_version: str = "", grace_s: int | None = None
+    ) -> None:
+        """Delete a pod if its disruption budgets allow: `Throttled` where they do not now. `Conflict`: it is not the
+        one of `uid`, or no longer in this version.
+        """
         options: dict[str, object] = {"kind": "DeleteOptions", "apiVersion": "v1"}
-        if uid:
-            options["preconditions"] = {"uid": uid}
+        only = {"uid": uid, "resourceVersion": resource_version}
+        if any(only.values()):
+            options["preconditions"] = {key: value for key, value in only.items() if value}
         if grace_s is not None:
             options["gracePeriodSeconds"] = grace_s
         eviction = {

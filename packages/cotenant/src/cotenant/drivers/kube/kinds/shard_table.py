@@ -15,7 +15,7 @@ from cotenant.model.shards.table import Loan, ShardRing, ShardTable, SlotMember
 
 TABLE = "cotenant.io/shards"
 FENCED = "cotenant.io/shard-fence"  # of pods: the term of a member whose last binds must not count
-
+EVICTS = "cotenant.io/shard-evicts"  # a label of pods: the term of the member that evicts it
 STIRRED = "cotenant.io/shard-version"  # of pods: changed so that watches deliver a newer version
 
 

@@ -107,6 +107,7 @@ class NominatedPods:
         group = self._components.queue.group_of(uid)
         for other in group.pods if group is not None and group.whole else (uid,):  # a whole gang preempts together
             self._pods.drop_nomination(self._pods.by_uid[other])
+            self._pods.by_uid[other].last_message = ""  # whom it waits for is told again where it still does
         if entry.state is SchedulingState.QUEUED:  # without back-off it would be tried again at once
             self._components.queue.remove(uid)
             self._pods.rest(entry, now_s)
@@ -128,7 +129,7 @@ class NominatedPods:
             nominations.forget_asked(uid)
             return
         self.wake_preemptors(nominations.stays(uid), now_s)
-        self._pods.happened.add(EventKind.POD_CHANGED)  # it may be evicted for another pod again
+        self._pods.happened.update((EventKind.POD_CHANGED, EventKind.QUOTA))  # it may be evicted for another pod again
         if entry.wanted >= 0:
             self._components.assignments.changed.add(entry.wanted)
 

@@ -10,15 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 from cotenant.model.cluster.seal import SealStanding
 from cotenant.model.devices.allocation import DEVICE_ALLOCATED, DeviceAllocation, parse_allocations
+from cotenant.model.devices.card_need import GPU_NEED, parse_card_need
 from cotenant.model.devices.device import DeviceType
 from cotenant.model.errors import InvalidInput
 from cotenant.model.machine.counters import GpuCounters, GpuPodUse
 from cotenant.model.machine.node_pod import NodePod, NodePodPhase
 from cotenant.model.machine.node_state import NodeState
 from cotenant.model.resources import GPU_CORE, GPU_MEMORY_RATIO, LENT_GPU
+from cotenant.policy.interference.attribution.cards import given_by_card
 
 WHOLE = 1000
 _PERCENT = 100
@@ -34,6 +37,7 @@ class CardHolder:
     given: int
     memory: int | None
     sm: int | None
+    growth: int = 0  # memory beyond what it was given, into which its KV cache may grow, as it says itself
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +55,15 @@ class CardBorrower:
 
 @dataclass(frozen=True, slots=True)
 class HeldCard:
-    """One card. `why`: why nothing of it can be lent; empty where it can."""
+    """One card. `why`: why nothing of it can be lent; empty where it can. `most`: what may be lent of it
+    beside holders that say how they serve, whose kernels count no more; None: what their kernels leave.
+    """
 
     gpu: GpuCounters
     holders: tuple[CardHolder, ...]
     borrowers: tuple[CardBorrower, ...]
     why: str = ""
+    most: int | None = None
 
     @property
     def memory(self) -> int:
@@ -64,8 +71,19 @@ class HeldCard:
         return sum(holder.given if holder.memory is None else holder.memory for holder in self.holders)
 
     @property
+    def growth(self) -> int:
+        """Memory beyond what they have now, into which the holders may grow."""
+        return sum(
+            max(0, min(WHOLE, holder.given + holder.growth) - holder.memory)
+            for holder in self.holders
+            if holder.growth and holder.memory is not None
+        )
+
+    @property
     def sm(self) -> int:
         """The same of its multiprocessors."""
+        if self.most is not None:
+            return 0
         return sum(holder.given if holder.sm is None else holder.sm for holder in self.holders)
 
     @property
@@ -77,11 +95,15 @@ class HeldCard:
 def held_cards(state: NodeState, known_us: Mapping[str, int], starting_us: int) -> tuple[HeldCard, ...]:
     """Every healthy card. `known_us`: since when each pod is known."""
     grants = [(entry.pod, part) for entry in state.pods for part in _given(entry.pod)]
+    pods = {entry.pod.uid: entry.pod for entry in state.pods}
+    by_card = given_by_card(state)
     found = []
     for gpu in state.gpus:
         if gpu.healthy and gpu.memory_total_bytes > 0:
             own = [(pod, part) for pod, part in grants if part.minor == gpu.index and part.id in ("", gpu.uuid)]
-            found.append(_held(gpu, own, state.at_us, known_us, starting_us))
+            told = {pod.uid for pod, _ in own}
+            whole = [pods[uid] for uid in sorted(by_card[gpu.uuid] - told)]  # by a device plugin, which says no share
+            found.append(_held(gpu, own, whole, state.at_us, known_us, starting_us))
     return tuple(found)
 
 
@@ -93,6 +115,7 @@ def borrows(pod: NodePod) -> bool:
 def _held(
     gpu: GpuCounters,
     grants: list[tuple[NodePod, DeviceAllocation]],
+    whole: list[NodePod],
     now_us: int,
     known_us: Mapping[str, int],
     starting_us: int,
@@ -105,13 +128,12 @@ def _held(
     )
     borrowing = {borrower.pod.uid for borrower in borrowers}
     holders = []
-    for pod, part in grants:
-        if pod.uid in borrowing:
-            continue
+    given_to = [(pod, _share(part) * WHOLE // _PERCENT) for pod, part in grants if pod.uid not in borrowing]
+    for pod, given in (*given_to, *((pod, WHOLE) for pod in whole)):
         use = users.pop(pod.uid, None)
         starts = use is None and now_us - known_us.get(pod.uid, now_us) < starting_us
-        given = _share(part) * WHOLE // _PERCENT
-        holders.append(CardHolder(pod.uid, pod.key, given, *((None, None) if starts else _used(gpu, use))))
+        taken = (None, None) if starts else _used(gpu, use)
+        holders.append(CardHolder(pod.uid, pod.key, given, *taken, _growth(pod)))
     for uid, use in users.items():
         if uid not in borrowing:
             name = f"pod {uid}" if uid else "a program outside pods"
@@ -124,10 +146,23 @@ def _given(pod: NodePod) -> tuple[DeviceAllocation, ...]:
     written = pod.annotations.get(DEVICE_ALLOCATED)
     if not written or pod.holdings is SealStanding.REFUSED or pod.phase is NodePodPhase.OVER:
         return ()
+    return _gpu_parts(written)
+
+
+@lru_cache(maxsize=1024)
+def _gpu_parts(written: str) -> tuple[DeviceAllocation, ...]:
+    """Of an annotation that stays as it is for a pod's life, and is read at every tick."""
     try:
         return tuple(part for part in parse_allocations(written) if part.type is DeviceType.GPU)
     except InvalidInput:
         return ()
+
+
+def _growth(pod: NodePod) -> int:
+    try:
+        return parse_card_need(pod.annotations.get(GPU_NEED) or "{}").growth * WHOLE // _PERCENT
+    except InvalidInput:
+        return 0  # the scheduler names it on the pod, which waits
 
 
 def _share(part: DeviceAllocation) -> int:

@@ -72,16 +72,21 @@ def nothing_learnt(settings: GpuLendingSettings, now_us: int) -> LearntCards:
 
 
 def learn(
-    learnt: LearntCards, cards: Sequence[HeldCard], paused: frozenset[str], settings: GpuLendingSettings, now_us: int
+    learnt: LearntCards,
+    cards: Sequence[HeldCard],
+    paused: frozenset[str],
+    settings: GpuLendingSettings,
+    now_us: int,
+    frozen: str = "",
 ) -> LearntCards:
-    """One tick. `paused`: cards of which nothing is offered now."""
+    """One tick. `paused`: cards of which nothing is offered now. `frozen`: why no offer may rise; "" = it may."""
     peak = _peak(settings)
     found = {card.gpu.uuid: _seen(card, learnt.cards.get(card.gpu.uuid), peak) for card in cards}
     learnt = replace(learnt, cards=found)
     if now_us - learnt.hour_us >= HOUR_US:
         learnt = _of_an_hour(learnt, peak, now_us)
     if now_us - learnt.measured_us >= settings.measured_every_s * SECOND_US:
-        return _measured(learnt, cards, paused, settings, now_us)
+        return _measured(learnt, cards, paused, settings, now_us, frozen)
     held = {card.gpu.uuid: _lowered(found[card.gpu.uuid], card, card.gpu.uuid in paused) for card in cards}
     return replace(learnt, cards=held)
 
@@ -95,7 +100,7 @@ def _seen(card: HeldCard, before: LearntCard | None, peak: PeakSettings) -> Lear
     offered = before.offer.percent * WHOLE // _PERCENT
     broken = (
         before.broken[0] or (bool(offered) and card.memory + offered > WHOLE),
-        before.broken[1] or (bool(offered) and card.sm + offered > WHOLE),
+        before.broken[1] or (bool(offered) and card.most is None and card.sm + offered > WHOLE),
     )
     return replace(before, given={holder.uid: holder.given for holder in card.holders}, peaks=peaks, broken=broken)
 
@@ -116,7 +121,12 @@ def _of_an_hour(learnt: LearntCards, peak: PeakSettings, now_us: int) -> LearntC
 
 
 def _measured(
-    learnt: LearntCards, cards: Sequence[HeldCard], paused: frozenset[str], settings: GpuLendingSettings, now_us: int
+    learnt: LearntCards,
+    cards: Sequence[HeldCard],
+    paused: frozenset[str],
+    settings: GpuLendingSettings,
+    now_us: int,
+    frozen: str,
 ) -> LearntCards:
     peak, pools, found = _peak(settings), list(learnt.pools), dict[str, LearntCard]()
     for card in cards:
@@ -133,7 +143,7 @@ def _measured(
         card.gpu.uuid: replace(
             found[card.gpu.uuid],
             peaks={},
-            offer=_offer(card, found[card.gpu.uuid], learnt, card.gpu.uuid in paused, settings),
+            offer=_offer(card, found[card.gpu.uuid], learnt, card.gpu.uuid in paused, settings, frozen),
         )
         for card in cards
     }
@@ -143,6 +153,8 @@ def _measured(
 def _lowered(known: LearntCard, card: HeldCard, is_paused: bool) -> LearntCard:
     """Between two measurements an offer only falls: where a holder came, or needs more than is left."""
     left = 0 if is_paused or card.why else max(0, WHOLE - max(card.memory, card.sm)) * _PERCENT // WHOLE
+    if card.most is not None:
+        left = min(left, card.most * _PERCENT // WHOLE)
     if known.offer.percent <= left:
         return known
     why = "until the next measurement, by present use"
@@ -151,7 +163,7 @@ def _lowered(known: LearntCard, card: HeldCard, is_paused: bool) -> LearntCard:
 
 
 def _offer(
-    card: HeldCard, known: LearntCard, learnt: LearntCards, is_paused: bool, settings: GpuLendingSettings
+    card: HeldCard, known: LearntCard, learnt: LearntCards, is_paused: bool, settings: GpuLendingSettings, frozen: str
 ) -> CardOffer:
     if is_paused or card.why:
         return CardOffer()
@@ -159,10 +171,15 @@ def _offer(
         peak_amount(name, known.histories[part], learnt.pools[part], _uses(known, part), WHOLE, 0, _peak(settings))
         for part, name in enumerate(_PARTS)
     ]
+    amounts[0] = amounts[0].then("room into which KV caches may grow", max(0, amounts[0].value - card.growth))
     least = min(amounts, key=lambda amount: amount.value)
     headroom = settings.headroom_percent * WHOLE // _PERCENT
     amount = least.then("headroom", max(0, least.value - headroom))
+    if card.most is not None:
+        amount = amount.then("most beside its holders", min(amount.value, card.most))
     amount = amount.then("a step more than before", min(amount.value, _grown(known, settings)))
+    if frozen:
+        amount = amount.then(frozen, min(amount.value, known.offer.percent * WHOLE // _PERCENT))
     whole = amount.value - amount.value % (settings.step_percent * WHOLE // _PERCENT)
     return CardOffer(whole * _PERCENT // WHOLE, _terms(amount.then("whole steps", whole), least.resource))
 

@@ -15,10 +15,8 @@ rejected.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
-
-import numpy as np
 
 from cotenant.engine.cycle.access import CycleAccess
 from cotenant.engine.cycle.admission import refusals
@@ -29,6 +27,7 @@ from cotenant.engine.framework.plugin import PodRefused
 from cotenant.engine.framework.pod_state import PodInfo
 from cotenant.engine.framework.queueing import PlacementVerdict, QueuedGroup
 from cotenant.engine.plugins.gangs.directory import NAME, GangDirectory
+from cotenant.engine.plugins.gangs.member_order import MemberOrder
 from cotenant.engine.plugins.gangs.nested import is_nested, place_nested
 from cotenant.engine.plugins.gangs.nominations import GangNominations
 from cotenant.engine.plugins.gangs.preemption import GangPreempting, PreemptionPlan, place_each
@@ -59,6 +58,7 @@ class GangJudging:
         self._gangs = gangs
         self._preempting = GangPreempting(components, gangs, cycle.placer)
         self._nominations = GangNominations(cycle)
+        self._order = MemberOrder(components, gangs)
         self._rejected: list[_Rejected] = []
 
     def judge(self, group: QueuedGroup, now_s: float) -> None:
@@ -73,9 +73,9 @@ class GangJudging:
                 _Rejected(group, self._unevaluated(entries[0], PodRefused(NAME, words), now_s), False)
             )
             return
-        entries = self._in_order(keys, entries)
+        entries = self._order.of(keys, entries)
         with self._nominations.hidden(entries):
-            admitted, why = self._admitted(entries, now_s)
+            admitted, why, plugins = self._admitted(entries, now_s)
         if why is not None and (not admitted or self._gangs.lacking(keys, admitted)):
             self._withdraw(admitted)
             first, refusal = why
@@ -85,11 +85,12 @@ class GangJudging:
             )
             verdict = self._unevaluated(first, replace(refusal, message=words), now_s)
             self._post_filter(keys, entries, admitted, replace(verdict, subject=self._name(keys)), now_s)
-            self._rejected.append(_Rejected(group, verdict, False))
+            self._rejected.append(_Rejected(group, replace(verdict, filters=plugins), False))
             return
         with self._nominations.hidden(admitted):
             found = self._try(group, keys, admitted, now_s)
             if isinstance(found, PlacementVerdict):
+                found = replace(found, filters=found.filters | plugins)  # one more member might be enough
                 self._withdraw(admitted)
             else:
                 self._accept(group, admitted, found, now_s)
@@ -224,11 +225,9 @@ class GangJudging:
         lacking = self._gangs.lacking(keys, placed)
         if placed and not lacking and not place.all_of_it:
             return judged
-        first = next(entry for entry, judgement in zip(entries, judged, strict=True) if judgement.row < 0)
-        refusal = self._placer.refusal(first)
-        verdict = (
-            self._unevaluated(first, refusal, now_s) if refusal else placing.verdict(first, now_s)
-        )  # with the others placed
+        refused = [entry for entry, judgement in zip(entries, judged, strict=True) if judgement.row < 0]
+        first = refused[0]
+        verdict = self._verdict_on_all(refused, now_s)  # with the others placed
         placing.undo(placed, mark)
         self._placer.undo(now_s)
         fit = f"{len(placed)} of {len(entries)} members fit"
@@ -237,6 +236,20 @@ class GangJudging:
         if place.name:
             verdict = replace(verdict, filters=verdict.filters | {"GangTopology"})
         return of_gang(verdict, words)
+
+    def _verdict_on_all(self, refused: Sequence[PodInfo], now_s: float) -> PlacementVerdict:
+        """Why the first of these found no node, and by which filters any of them did not: an event that helps only a
+        later one may be enough for the gang.
+        """
+        kinds: dict[Hashable, PodInfo] = {}
+        for entry in refused:
+            kinds.setdefault((entry.shape, entry.kind, entry.seen.volumes, entry.seen.demands), entry)
+        verdicts = [self._verdict(entry, now_s) for entry in kinds.values()]
+        return replace(verdicts[0], filters=frozenset[str]().union(*(verdict.filters for verdict in verdicts)))
+
+    def _verdict(self, entry: PodInfo, now_s: float) -> PlacementVerdict:
+        why = self._placer.refusal(entry)
+        return self._unevaluated(entry, why, now_s) if why else self._components.placing.verdict(entry, now_s)
 
     def _accept(self, group: QueuedGroup, entries: list[PodInfo], judged: list[PodJudgement], now_s: float) -> None:
         left = []
@@ -253,14 +266,18 @@ class GangJudging:
 
     def _admitted(
         self, entries: list[PodInfo], now_s: float
-    ) -> tuple[list[PodInfo], tuple[PodInfo, PodRefused] | None]:
-        """Those that every plugin admits, and the first that was not admitted, with its reason."""
+    ) -> tuple[list[PodInfo], tuple[PodInfo, PodRefused] | None, frozenset[str]]:
+        """Those that every plugin admits; the first that was not admitted, with its reason; and the plugins that
+        refused any.
+        """
         rejected = refusals(self._components.roster, entries, now_s)
         if not rejected:
-            return entries, None
+            return entries, None, frozenset()
         first = min(rejected[0])
         out = set[int]().union(*rejected)
-        return [entry for at, entry in enumerate(entries) if at not in out], (entries[first], rejected[0][first])
+        admitted = [entry for at, entry in enumerate(entries) if at not in out]
+        plugins = frozenset(why.plugin for by_position in rejected for why in by_position.values())
+        return admitted, (entries[first], rejected[0][first]), plugins
 
     def _post_filter(
         self,
@@ -272,7 +289,9 @@ class GangJudging:
     ) -> None:
         """Let the plugin that rejected the gang free resources for as many members as must be placed together."""
         admitted_uids = {entry.seen.uid for entry in admitted}
-        needed, _ = self._needed(keys, sorted(entries, key=lambda pod_info: pod_info.seen.uid not in admitted_uids))
+        needed, _ = self._order.needed(
+            keys, sorted(entries, key=lambda pod_info: pod_info.seen.uid not in admitted_uids)
+        )
         if needed and not self._gangs.lacking(keys, needed):
             for plugin in entries[0].calls.post_filter:
                 if plugin.name in verdict.filters:
@@ -282,40 +301,6 @@ class GangJudging:
         for entry in entries:
             for call in entry.calls.withdraw:
                 call(entry)
-
-    def _in_order(self, keys: tuple[str, ...], entries: list[PodInfo]) -> list[PodInfo]:
-        """Those for whom pods were evicted first, then the largest: quota that is for one of several must not go to
-        another. Of several gangs the minimum of each before the rest of any: a gang's further members must not take
-        what another cannot do without.
-        """
-        nominations = self._components.nominations
-        ordered = sorted(self._largest_first(entries), key=lambda entry: entry.seen.uid not in nominations)
-        if len(keys) < 2:
-            return ordered
-        needed, others = self._needed(keys, ordered)
-        return [*needed, *others]
-
-    def _needed(self, keys: tuple[str, ...], entries: Sequence[PodInfo]) -> tuple[list[PodInfo], list[PodInfo]]:
-        """The first members of each gang up to its minimum, and the others."""
-        missing = {tally.key: tally.lacks() for tally in self._gangs.lacking(keys, ())}
-        needed: list[PodInfo] = []
-        others: list[PodInfo] = []
-        for entry in entries:
-            key = self._gangs.key_of(entry.seen.uid)
-            is_needed = missing.get(key, 0) > 0
-            if is_needed:
-                missing[key] -= 1
-            (needed if is_needed else others).append(entry)
-        return needed, others
-
-    def _largest_first(self, entries: list[PodInfo]) -> list[PodInfo]:
-        """By request, as a share of all that is requested; equal ones in order of arrival."""
-        shapes = np.array([entry.shape for entry in entries])
-        if (shapes == shapes[0]).all():
-            return entries
-        request = self._components.assignments.ledger.shapes.request[shapes].astype(np.float64)
-        size = (request / np.maximum(1.0, request.sum(axis=0))).max(axis=1)
-        return [entries[i] for i in np.argsort(-size, kind="stable").tolist()]
 
     # ---- preemption
 
@@ -347,7 +332,7 @@ class GangJudging:
                 pod_info for pod_info in leaving if pod_info.node and (overdue or not preempting.is_overdue(pod_info))
             )
             keys = self._keys(entries)
-            entries = self._in_order(keys, entries)
+            entries = self._order.of(keys, entries)
             found = self._try(group, keys, entries, now_s)
             if not isinstance(found, PlacementVerdict):
                 placing.undo(
@@ -362,7 +347,7 @@ class GangJudging:
         """Whom to evict for a bundle: for those of its members only that may be placed then."""
         with self._nominations.hidden(entries):
             keys = self._keys(entries)
-            found = self._preempting.attempt(keys, self._in_order(keys, list(admitted)), now_s)
+            found = self._preempting.attempt(keys, self._order.of(keys, list(admitted)), now_s)
         return (found, "") if isinstance(found, PreemptionPlan) else (None, found)
 
     # ---- messages

@@ -59,7 +59,7 @@ def join(
     placed = [account for account in members.values() if account.node]
     leaving = [account for account in placed if account.uid in standing.victims]
     going = [account for account in leaving if not account.entry.seen.terminating]
-    if any(account.entry.seen.terminating and account.uid not in standing.victims for account in placed):
+    if any(host.is_going(account.entry) and account.uid not in standing.victims for account in placed):
         return JoinOutcome(standing)  # what it frees is nobody's yet
     tree = _tree_afterwards(books.tree, standing, members, leaving)
     staying = {

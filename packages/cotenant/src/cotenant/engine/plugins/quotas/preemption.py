@@ -10,12 +10,13 @@ evictions can admit. A quota has at most one promise; it ends when its pods are 
 Other pods of the quota join it with victims of their own (joining.py).
 Whoever can do without a pod whose disruption budget is spent does, if whole gangs go instead. Else nobody is evicted:
 the promise keeps what comes free and says what it awaits, whoever is as important and can be helped takes its place,
-and it is tried again when the budget has room. While a pod of the quota is terminating, no further pod is evicted. Pods
-of the default and the system quota are never victims. A Strict gang is chosen only if other pods do not suffice, and is
-then evicted whole. Only its spare members are evicted if a member has too high a priority, is not preemptible or
-belongs to another quota, or if the disruption budgets do not allow evicting the whole gang (refused evictions would
-leave a part of it). Where they allow several gangs one after another only, or a gang and other pods, some go now and
-the rest with the next attempt. Members scheduled together preempt together: in all of their quotas or in none.
+and it is tried again when the budget has room. While a pod of the quota is terminating, or told to go for another that
+needs its node, no further pod is evicted. Pods of the default and the system quota are never victims. A Strict gang is
+chosen only if other pods do not suffice, and is then evicted whole. Only its spare members are evicted if a member has
+too high a priority, is not preemptible or belongs to another quota, or if the disruption budgets do not allow evicting
+the whole gang (refused evictions would leave a part of it). Where they allow several gangs one after another only, or a
+gang and other pods, some go now and the rest with the next attempt. Members scheduled together preempt together: in all
+of their quotas or in none.
 Limits: free room on nodes is not checked; of several pods that one budget lets go one after another, the rest is
 evicted when it has room again; gang members that are scheduled one by one do not preempt here.
 
@@ -71,7 +72,7 @@ class QuotaPreempting:
             if joined.evicts:
                 self._ready.difference_update(joined.promise.uids)
                 return joined.evicts
-        if self._must_wait(books, alike):
+        if self._must_wait(books, alike, host):
             return ()
         least, most = 0, len(alike)
         while least < most:
@@ -121,7 +122,7 @@ class QuotaPreempting:
         trees = {books.tree_id: books.tree.copy() if len(lots) > 1 else books.tree for books, _ in lots}
         promises: list[Promise] = []
         for books, accounts in lots:
-            if self._must_wait(books, accounts):
+            if self._must_wait(books, accounts, host):
                 return ()
             tree, quota, asked = trees[books.tree_id], accounts[0].quota, asked_by(accounts)
             kept = asked_by(account for account in accounts if not account.preemptible)
@@ -160,7 +161,7 @@ class QuotaPreempting:
             found += evictions(name, promise.quota, promise.priority, promise.victims.values())
         return tuple(found)
 
-    def _must_wait(self, books: TreeAccounts, accounts: Sequence[Account]) -> bool:
+    def _must_wait(self, books: TreeAccounts, accounts: Sequence[Account], host: PluginHost) -> bool:
         """Whether these pods may not preempt in their quota, or not now."""
         quota, uids = accounts[0].quota, [account.uid for account in accounts]
         self._ready.difference_update(uids)
@@ -170,7 +171,7 @@ class QuotaPreempting:
         if promise is not None and not _yields(promise, accounts):
             self._behind.update(dict.fromkeys(uids, quota))
             return True
-        if any(member.node and member.entry.seen.terminating for member in books.members[quota].values()):
+        if any(member.node and host.is_going(member.entry) for member in books.members[quota].values()):
             self._later.update(dict.fromkeys(uids, quota))
             return True
         return False

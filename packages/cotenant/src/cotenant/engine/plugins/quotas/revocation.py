@@ -9,8 +9,8 @@ for its share of lent resources, quotas still over are reduced to their runtime,
 own. Lowest priority goes first, and among equals a pod before a gang. A Strict gang is evicted whole in all quotas of
 the tree at once. It is not evicted if a member is not preemptible or outside the tree, or if the disruption budgets do
 not allow evicting all of it (refused evictions would leave a part of it). In a tree with a configured total, not the
-sum of nodes, use beyond that total is revoked too. Terminating pods count as gone. All evictions are simulated on a
-copy of the tree, so that later claims see earlier evictions.
+sum of nodes, use beyond that total is revoked too. Pods that are terminating, or told to go by a preemption, count as
+gone. All evictions are simulated on a copy of the tree, so that later claims see earlier evictions.
 Limits: free room on nodes is not checked; a victim protected by its disruption budget is chosen again after another
 delay.
 """
@@ -173,7 +173,7 @@ class Revoking:
             for account in books.members[name].values():
                 if not account.node:
                     continue
-                if account.entry.seen.terminating or account.uid in self._leaving:
+                if host.is_going(account.entry) or account.uid in self._leaving:
                     tree.release(name, account.asked, account.preemptible)
                 else:
                     running[account.uid] = account

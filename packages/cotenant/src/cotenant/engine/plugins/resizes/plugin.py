@@ -32,6 +32,7 @@ REASON = "ResizePreempted"
 AGAIN_S = 15.0  # until a pod for which nobody may go is looked at again
 ASKED_S = 60.0  # in which a pod that was asked to go is expected to
 IN_VAIN = "a deferred resize for which nobody may be evicted"
+OFF = "nobody is asked to go for it, as --preempt-for-resizes is off"
 
 
 class DeferredResizes(Evicting):
@@ -51,6 +52,7 @@ class DeferredResizes(Evicting):
         self._deferred: dict[str, PodInfo] = {}  # by UID
         self._due_s: dict[str, float] = {}  # by UID of a deferred pod: when it is looked at again
         self._asked: dict[str, float] = {}  # victims, and until when they are expected to go
+        self._found: dict[str, str] = {}  # by UID of a deferred pod: what came of the last look
         self.is_idle = True
 
     def capture(self) -> Callable[[], DeferredResizes]:
@@ -98,7 +100,14 @@ class DeferredResizes(Evicting):
     def _forget(self, uid: str) -> None:
         if self._deferred.pop(uid, None) is not None:
             del self._due_s[uid]
+            self._found.pop(uid, None)
             self.is_idle = not self._deferred
+
+    def describe(self, entry: PodInfo) -> str:
+        """What is done for a resize that its kubelet defers; "" = none is deferred."""
+        if not entry.seen.awaits_resize:
+            return ""
+        return self._found.get(entry.seen.uid, "it was not looked at yet") if self.is_on else OFF
 
     def is_leaving(self, uid: str) -> bool:
         """Whether it was asked to go."""
@@ -119,7 +128,7 @@ class DeferredResizes(Evicting):
             self._due_s[entry.seen.uid] = now_s + AGAIN_S
             if jobs is None:
                 jobs = list(self._cycle.components.losses.jobs())
-            self._make_room(entry, jobs, now_s)
+            self._found[entry.seen.uid] = self._make_room(entry, jobs, now_s)
 
     @property
     def _cycle(self) -> CycleAccess:
@@ -127,18 +136,21 @@ class DeferredResizes(Evicting):
         assert isinstance(cycle, CycleAccess)
         return cycle
 
-    def _make_room(self, entry: PodInfo, jobs: Sequence[PlacedJob], now_s: float) -> None:
+    def _make_room(self, entry: PodInfo, jobs: Sequence[PlacedJob], now_s: float) -> str:
+        """Ask whom it needs to go; what came of it, in words."""
         cycle, seen = self._cycle, entry.seen
         room = self._room.get(entry.node)
         is_ours = seen.scheduler in cycle.schedulers and entry.state is SchedulingState.BOUND
-        if room is None or not is_ours or not seen.preempts:
-            return
+        if room is None or not is_ours:
+            return "it is not this scheduler's"
+        if not seen.preempts:
+            return "its preemptionPolicy is Never"
         here = cycle.components.assignments.residents.get(entry.node, {})
         staying = [other for other in here.values() if not other.seen.reservation and not self._is_going(other)]
         short_cpu_m = sum(other.seen.pod.requests.get(CPU_NAME) for other in staying) - room[0]
         short_bytes = sum(other.seen.pod.requests.get(MEMORY_NAME) for other in staying) - room[1]
         if short_cpu_m <= 0 and short_bytes <= 0:
-            return  # the kubelet will see it, when those that go are gone
+            return "there is room once those that leave are gone: its kubelet tries again by itself"
         pods = cycle.components.assignments.pods
         evictable = pods.evictable_by(seen.pod.is_best_effort)
         lower = [
@@ -170,12 +182,16 @@ class DeferredResizes(Evicting):
         victims = resize_victims(short_cpu_m, short_bytes, candidates, may_go)
         if not victims:
             self.host.count(IN_VAIN)
-            return
+            return (
+                "no pods of lower priority that budgets and gangs let go would make room for it; looked at again"
+                f" every {AGAIN_S:.0f} s"
+            )
         words = f"{seen.pod.key} of priority {seen.pod.priority} was resized in place, and {entry.node} has no room"
         for one in victims:
             other = by_uid[one.uid]
             self._asked[one.uid] = now_s + ASKED_S
             self.host.say(Evict(Victim(one.uid, other.seen.pod.key, entry.node), REASON, words))
+        return f"asked to go for it: {', '.join(sorted(by_uid[one.uid].seen.pod.key for one in victims))}"
 
     def _is_going(self, entry: PodInfo) -> bool:
         """Whether its room is free in a while; one that was told to go and does not is counted as staying."""

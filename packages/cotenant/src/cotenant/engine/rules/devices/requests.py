@@ -18,7 +18,7 @@ from cotenant.model.devices.request import CARDS, RESOURCES, asks_lent_gpu, devi
 from cotenant.model.errors import InvalidInput
 from cotenant.model.resources import Amounts
 from cotenant.policy.placement.devices.allocation import ANY_ISOLATION, DeviceAsk, asks_share
-from cotenant.policy.placement.devices.strategy import DeviceStrategy, UsualPod
+from cotenant.policy.placement.devices.strategy import LENT_STRATEGY, DeviceStrategy, UsualPod
 
 _MAX_UNUSED = 256
 
@@ -79,7 +79,7 @@ def read_ask(pod: Pod, demands: Demands, settings: DeviceSettings, need: CardNee
         demands.device_hints,
         demands.joint_devices,
         demands.partition,
-        DeviceStrategy.SPREAD if lent else strategy,  # of what is lent: where most is left, so that least comes back
+        LENT_STRATEGY if lent else strategy,
         settings.usual,
         pod.labels.get(GPU_ISOLATION) or (ANY_ISOLATION if settings.only_isolated or lent else ""),
         need=need,

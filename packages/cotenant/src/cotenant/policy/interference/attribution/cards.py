@@ -5,7 +5,8 @@ and memory bandwidth, or where the card is one pod's alone, as bytes over PCIe n
 and why is said: a neighbour that nobody measures is neither blamed nor acquitted, nor is somebody else blamed for it.
 A card that failed is a cause of its own.
 Limits: shares of time in which a kernel ran, not of multiprocessors; whose a card is, is known from its processes and
-from what the scheduler wrote, so that a client of MPS whose driver shows the server alone is one of no pod.
+from what the scheduler wrote or the kubelet's device plugins gave, so that a client of MPS whose driver shows the
+server alone is one of no pod.
 """
 
 from __future__ import annotations
@@ -18,9 +19,10 @@ from cotenant.model.cluster.seal import SealStanding
 from cotenant.model.devices.allocation import DEVICE_ALLOCATED, parse_allocations
 from cotenant.model.devices.card_sample import CardPath
 from cotenant.model.devices.device import DeviceType
+from cotenant.model.devices.gpu_use import device_names
 from cotenant.model.errors import InvalidInput
 from cotenant.model.machine.counters import GpuCounters, GpuPodUse
-from cotenant.model.machine.node_pod import NodePod
+from cotenant.model.machine.node_pod import NodePod, NodePodPhase
 from cotenant.model.machine.node_state import NodeState
 
 FULL_PERMILLE = 1000
@@ -59,8 +61,41 @@ def card_loads(state: NodeState) -> tuple[CardLoad, ...]:
     """All cards of the node."""
     if not state.gpus:
         return ()
-    given = {entry.pod.uid: given_cards(entry.pod, state.gpus) for entry in state.pods}
-    return tuple(_card(gpu, {uid for uid, cards in given.items() if gpu.uuid in cards}) for gpu in state.gpus)
+    given = given_by_card(state)
+    return tuple(_card(gpu, given[gpu.uuid]) for gpu in state.gpus)
+
+
+def given_by_card(state: NodeState) -> Mapping[str, set[str]]:
+    """To which pods each card was given, or a part of it: by the scheduler, or by a device plugin of the kubelet. By
+    the card's UUID, the pods' uids.
+    """
+    found: dict[str, set[str]] = {gpu.uuid: set() for gpu in state.gpus}
+    pods = [entry.pod for entry in state.pods if entry.pod.phase is not NodePodPhase.OVER]
+    for pod in pods:
+        for uuid in given_cards(pod, state.gpus):
+            found[uuid].add(pod.uid)
+    if state.kubelet.given_devices:
+        uids = {pod.key: pod.uid for pod in pods}
+        cards = {name: gpu.uuid for gpu in state.gpus for name in names_of_card(gpu)}
+        for device, key in state.kubelet.given_devices:
+            card, uid = cards.get(device.partition("::")[0]), uids.get(key)
+            if card is not None and uid is not None:
+                found[card].add(uid)
+    return found
+
+
+def names_of_card(gpu: GpuCounters) -> tuple[str, ...]:
+    """What device plugins call a card and its MIG instances."""
+    names = device_names(gpu.index, gpu.uuid, gpu.bus)
+    for instance in gpu.instances:
+        names += device_names(gpu.index, gpu.uuid, gpu.bus, str(instance.number), instance.uuid)
+    return names
+
+
+def holders_of_cards(state: NodeState) -> Mapping[str, frozenset[str]]:
+    """Who holds each card: to whom it was given, and whose processes are on it."""
+    given = given_by_card(state)
+    return {gpu.uuid: frozenset(given[gpu.uuid] | {use.uid for use in gpu.pods}) for gpu in state.gpus}
 
 
 def given_cards(pod: NodePod, gpus: Sequence[GpuCounters]) -> frozenset[str]:

@@ -61,6 +61,7 @@ class Ceiling:
     mode: GuardMode
     protects: bool  # whether there are pods to protect, so that the idle class is useful
     reason: Reason
+    cause: str = ""  # the signal that decided; empty where the guard is off
 
 
 def judge(
@@ -144,7 +145,7 @@ def judge(
     binding, owing = min(steps, key=lambda element: (element[0].ceiling_m, -element[0].after.mode))
     after = GuardMemory(objectives, rest, now_us, stolen_us, tuple(burns.values()))
     reason = _reason(binding, owing, capacity_m, now_us)
-    return Ceiling(binding.ceiling_m, binding.after.mode, True, reason), after
+    return Ceiling(binding.ceiling_m, binding.after.mode, True, reason, binding.worst.text), after
 
 
 def _burns(pods: tuple[PodUse, ...], state: NodeState, config: GuardConfig, memory: GuardMemory) -> dict[str, Burn]:

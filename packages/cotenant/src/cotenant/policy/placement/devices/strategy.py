@@ -9,6 +9,8 @@ A part of a GPU fits on many, and the best choice depends on the pods to come. C
   (FGD's F of this node: for every usual pod, all idle GPU where too few devices have enough for it, else the idle GPU
   of those with less).
 
+Of devices that are equal in that, the one of which least is lent comes first: fewest borrowers have to leave it.
+
 Limits: one node, GPU only; that the CPU may run out before the GPU is considered where nodes are compared
 (gpu/fragmentation.py).
 
@@ -46,6 +48,8 @@ class UsualPod:
     weight: int
 
 
+LENT_STRATEGY = DeviceStrategy.SPREAD  # of what is lent: where most is left, so that least comes back
+
 Rank = Callable[[int], tuple[int, ...]]
 
 
@@ -72,7 +76,7 @@ def rank(strategy: DeviceStrategy, pool: DevicesOfType, need: Sequence[Row | Non
             assert part is not None
             memory = sum((total[c] - have[c] - part[c]) * PPM // total[c] for c in columns if total[c])
             found = known[total, have] = (sign * memory, sign * (total[core] - have[core] - part[core]))
-        return (*found, minor)
+        return (*found, have[lent] if lent >= 0 else 0, minor)
 
     return left
 
@@ -80,6 +84,7 @@ def rank(strategy: DeviceStrategy, pool: DevicesOfType, need: Sequence[Row | Non
 def _fragmentation(pool: DevicesOfType, need: Sequence[Row | None], usual: Sequence[UsualPod]) -> Rank:
     columns = [column for column, name in enumerate(pool.inventory.resources) if name in (GPU_CORE, GPU_MEMORY_RATIO)]
     idle = _idle_percent(pool, columns)
+    lent = pool.inventory.resources.index(LENT_GPU) if LENT_GPU in pool.inventory.resources else -1
     known: dict[tuple[int, int], int] = {}  # by idle percent and percent taken: equal changes leave equal fragments
 
     def fragments_after(minor: int) -> tuple[int, ...]:
@@ -92,7 +97,7 @@ def _fragmentation(pool: DevicesOfType, need: Sequence[Row | None], usual: Seque
             idle[minor] = before - taken
             found = known[before, taken] = fragments(tuple(idle.values()), usual)
             idle[minor] = before
-        return found, before - taken, minor
+        return found, before - taken, pool.used[minor][lent] if lent >= 0 else 0, minor
 
     return fragments_after
 

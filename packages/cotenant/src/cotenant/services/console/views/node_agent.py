@@ -111,6 +111,16 @@ class _Gap(msgspec.Struct, frozen=True):
     needs: str = ""
 
 
+class IdleGpusView(msgspec.Struct, frozen=True):
+    """Of the GPUs that somebody holds those that nobody uses."""
+
+    allocated: int = 0
+    idle: int = 0
+    unknown: int = 0  # the driver does not say
+    idle_memory_bytes: int = 0
+    idle_holders: tuple[str, ...] = ()
+
+
 class _State(msgspec.Struct, frozen=True):
     node: str = ""
     mode: str = ""
@@ -121,6 +131,7 @@ class _State(msgspec.Struct, frozen=True):
     best_effort_group: str | None = None
     best_effort: GroupUseView | None = None
     pods: tuple[_Pod, ...] = ()
+    idle_gpus: IdleGpusView = IdleGpusView()
     gaps: tuple[_Gap, ...] = ()
 
 
@@ -167,6 +178,7 @@ class AgentView:
     leases_error: str  # why the keeper's leases are not known
     host: _Host
     best_effort: GroupUseView | None
+    idle_gpus: IdleGpusView
     knobs: tuple[KnobView, ...]
     pods: tuple[PodWaiting, ...]  # the longest run delay first
     gaps: tuple[str, ...]
@@ -210,6 +222,7 @@ class NodeAgents:
             leases_error=leases if isinstance(leases, str) else "",
             host=state.host,
             best_effort=state.best_effort,
+            idle_gpus=state.idle_gpus,
             knobs=_knobs(
                 state, () if isinstance(leases, str) else leases.leases, read_answer(holds, _Holds).holds, now_s
             ),

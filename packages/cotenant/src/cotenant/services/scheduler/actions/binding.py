@@ -50,6 +50,7 @@ from cotenant.services.scheduling.claims import VOLUMES_WITHIN_S, ClaimBinder
 _PAUSE_S = 0.2
 _LONGEST_PAUSE_S = 5.0
 _MAX_LOOKS = 3
+TOLD_AFTER_S = 1.0  # a pod whose claims take longer is told that it has a node and waits for them
 
 _log = logging.getLogger(__name__)
 
@@ -185,19 +186,28 @@ class Binder:
     async def _with_claims(self, bind: Bind) -> None:
         if not self._outcomes.sending(bind.uid, self._now(), bind.number):
             return
+        loop = asyncio.get_running_loop()
+        telling = loop.call_later(TOLD_AFTER_S, self._statuses.awaits_claims, bind)
+        try:
+            ready = await self._claimed(bind)
+        finally:
+            telling.cancel()
+        if ready is not None:
+            await self._guarded(ready, sent=True)
+
+    async def _claimed(self, bind: Bind) -> Bind | None:
+        """The bind once its claims are as it needs them; None where that failed, which is reported."""
+        what = "volumes"
         try:
             if bind.claims:
                 await self._claim_binder.bind_claims(bind, self._volumes_within_s)
-        except CotenantError as error:
-            self._report(bind, f"volumes: {error}", "volumes")
-            return
-        try:
+            what = "device claims"
             if bind.holds.claims and self.devices is not None:
-                bind = await self.devices.write_claims(bind)
+                return await self.devices.write_claims(bind)
         except CotenantError as error:
-            self._report(bind, f"device claims: {error}", "device claims")
-            return
-        await self._guarded(bind, sent=True)
+            self._report(bind, f"{what}: {error}", what)
+            return None
+        return bind
 
     async def _guarded(self, bind: Bind, sent: bool = False) -> None:
         self.under_way += 1
@@ -217,6 +227,8 @@ class Binder:
         begun_s = self._now()
         if not sent and not self._outcomes.sending(bind.uid, begun_s, bind.number):
             return  # withdrawn meanwhile
+        if self._statuses.conditions.writing is not None:  # why it waited must not be stored after the bind
+            await self._statuses.answered(bind.uid)
         namespace, _, name = bind.key.partition("/")
         annotations = {DECISION: written(bind.record, bind.waited_s, bind.attempts)}
         if bind.written or bind.holds != NO_HOLDINGS:

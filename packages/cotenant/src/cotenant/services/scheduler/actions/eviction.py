@@ -24,6 +24,7 @@ from cotenant.engine.cluster import Cluster
 from cotenant.engine.framework.instructions import Evict, Preempt, Victim
 from cotenant.model.cluster.eviction_request import EvictionRequest
 from cotenant.model.errors import CotenantError, InvalidInput
+from cotenant.services.scheduler.actions.eviction_marks import EvictionMarks
 from cotenant.services.scheduler.actions.eviction_requests import EvictionRequests
 from cotenant.services.scheduler.actions.pod_status import PodStatuses
 from cotenant.services.scheduler.metrics import SchedulerMetrics
@@ -50,11 +51,13 @@ class Preemptor:
         requests: EvictionRequests,
         may_act: Callable[[], bool],
         agreed: Callable[[Preempt], Awaitable[Preempt | None]] | None = None,
+        marks: EvictionMarks | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         """`changed` is called when the engine should be asked again; `may_act`: whether this replica leads; `agreed`
-        asks extenders about victims, None = they spare them.
+        asks extenders about victims, None = they spare them; `marks`: this replica is one shard of several.
         """
+        self._marks = marks
         self._agreed = agreed
         self._client = client
         self._cluster = cluster
@@ -104,14 +107,12 @@ class Preemptor:
         if takes and await self._ask(evict):
             return
         namespace, _, name = evict.victim.key.partition("/")
-        body = {
-            "apiVersion": "policy/v1",
-            "kind": "Eviction",
-            "metadata": {"namespace": namespace, "name": name},
-            "deleteOptions": {"preconditions": {"uid": evict.victim.uid}},
-        }
+
+        async def send(version: str = "") -> None:
+            await self._client.evict(namespace, name, evict.victim.uid, resource_version=version)
+
         try:
-            await self._client.request("POST", PODS.path(namespace, name, "eviction"), body)
+            await (send() if self._marks is None else self._marks.evict(evict.victim, {}, send))
         except (NotFound, Conflict):
             return  # gone, or another pod has its name
         except CotenantError as error:
@@ -239,10 +240,13 @@ class Preemptor:
     def _failed(self, preempt: Preempt, error: Exception, evicted: set[str]) -> None:
         _log.warning("preemption for %s on %s: %s", preempt.key, preempt.node, error)
         self._cluster.preempt_failed(preempt.uid, self._now(), evicted)
+        self._statuses.failed(preempt.uid, preempt.key, f"preemption on {preempt.node}: {error}")
 
     async def _nominate(self, preempt: Preempt) -> None:
         namespace, _, name = preempt.key.partition("/")
         body = {"metadata": {"uid": preempt.uid}, "status": {"nominatedNodeName": preempt.node}}
+        self._statuses.nominated(preempt.uid)
+        await self._statuses.answered(preempt.uid)
         await self._client.patch_status(PODS, namespace, name, body)
 
     async def _evict(self, victim: Victim, preempt: Preempt, evicted: set[str]) -> None:
@@ -256,11 +260,19 @@ class Preemptor:
             "message": f"{self._scheduler}: preempting to accommodate a higher priority pod",
             "lastTransitionTime": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         }
+        status = {"conditions": [condition]}
+
+        async def send(version: str = "") -> None:
+            await self._client.delete(PODS, namespace, name, uid=victim.uid, resource_version=version)
+
         try:
-            await self._client.patch_status(
-                PODS, namespace, name, {"metadata": {"uid": victim.uid}, "status": {"conditions": [condition]}}
-            )
-            await self._client.delete(PODS, namespace, name, uid=victim.uid)
+            if self._marks is None:
+                await self._client.patch_status(
+                    PODS, namespace, name, {"metadata": {"uid": victim.uid}, "status": status}
+                )
+                await send()
+            else:
+                await self._marks.evict(victim, status, send)
             evicted.add(victim.uid)
         except (NotFound, Conflict):
             return  # gone, or another pod has its name: the watch reports it

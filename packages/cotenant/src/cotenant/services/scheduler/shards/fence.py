@@ -1,8 +1,9 @@
-"""Makes binds of a lost shard useless: every pending pod and reservation that it may have decided for is changed.
+"""Makes writes of a lost shard useless: every pending pod and reservation that it may have decided for is changed, and
+every pod that it marked to evict.
 
-Its binds name the version of the pod that it knew, and its reservations are written over the version that it read. One
-that is under way, or that a stopped process sends when it goes on, is refused from then on. Pods that were created
-after its Lease ran out it cannot have decided for.
+Its binds name the version of the pod that it knew, its reservations are written over the version that it read, and its
+evictions name the version that has its mark. One that is under way, or that a stopped process sends when it goes on, is
+refused from then on. Pods that were created after its Lease ran out it cannot have decided for.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from cotenant.drivers.kube.client.errors import Conflict, Forbidden, NotFound
 from cotenant.drivers.kube.kinds.custom.reservation import RESERVATIONS, ReservationReader
 from cotenant.drivers.kube.kinds.pod.reader import PodReader
 from cotenant.drivers.kube.kinds.pod.schema import PODS, PodObject
-from cotenant.drivers.kube.kinds.shard_table import FENCED, STIRRED
+from cotenant.drivers.kube.kinds.shard_table import EVICTS, FENCED, STIRRED
 from cotenant.engine.sharding.member import FenceLost
 from cotenant.engine.sharding.territory import Territory
 from cotenant.model.cluster.observed import ObservedPod
@@ -64,9 +65,15 @@ class ShardFence:
             patch = {"metadata": {"uid": reservation.uid, "annotations": {FENCED: member.token}}}
             with suppress(Conflict, NotFound):
                 await self._client.patch(RESERVATIONS, "", reservation.name, patch)
-        self.changed += len(named) + len(reservations)
-        words = "no bind of lost shard %d counts any more: %d pending pods and %d reservations were changed"
-        _log.warning(words, member.slot, len(named), len(reservations))
+        victims = await self._client.all_of(PODS, labels=f"{EVICTS}={member.token}")
+        for victim in victims:
+            meta = victim.metadata
+            unmarked = {"metadata": {"uid": meta.uid, "labels": {EVICTS: None}}}
+            with suppress(Conflict, NotFound):
+                await self._client.patch_status(PODS, meta.namespace or "", meta.name or "", unmarked)
+        self.changed += len(named) + len(reservations) + len(victims)
+        words = "nothing of lost shard %d counts any more: %d pending pods, %d reservations, %d victims were changed"
+        _log.warning(words, member.slot, len(named), len(reservations), len(victims))
 
     async def _reservations(self, lost: Territory) -> list[Reservation]:
         """Those without a node that it may have decided for; none where the kind is not installed, or not read."""

@@ -144,6 +144,11 @@ class Shard:
             self._fencing.clear()
 
     @property
+    def term(self) -> str:
+        """What names this term of a slot; empty before the first."""
+        return self.member.token if self.member is not None else ""
+
+    @property
     def is_lost(self) -> bool:
         """Whether others count this term as over."""
         return self.member is not None and self.member.is_lost

@@ -187,8 +187,23 @@ def test_only_what_concerns_the_pod_is_withdrawn_and_the_rest_keeps_its_order() 
     outbox = Outbox()
     waits = Unschedulable("b", "default/b", "Unschedulable", "no room", RECORD)
     preempt = Preempt("b", "default/b", "n", (victim("a"), victim("b")))
-    for said in (bind("a"), preempt, bind("b"), Evict(victim("b"), "Test", ""), Evict(victim("a"), "Test", ""), waits):
+    for said in (bind("a"), preempt, bind("b"), Evict(victim("c"), "Test", ""), Evict(victim("d"), "Test", ""), waits):
         outbox.say(said)
     outbox.withdraw("b")
+    outbox.withdraw("c")
     left = Preempt("b", "default/b", "n", (victim("a"),))
-    assert outbox.take() == (bind("a"), left, Evict(victim("a"), "Test", ""), waits)
+    assert outbox.take() == (bind("a"), left, Evict(victim("d"), "Test", ""), waits)
+    outbox.say(Evict(victim("c"), "Test", ""))
+    assert outbox.take() == (Evict(victim("c"), "Test", ""),)  # it may be told again
+
+
+def test_a_pod_is_told_once_to_go_and_by_a_preemption_where_there_is_one() -> None:
+    outbox = Outbox()
+    first, again = Evict(victim("a"), "Test", "first"), Evict(victim("a"), "Test", "again")
+    preempt = Preempt("vip", "default/vip", "n", (victim("a"),))
+    for said, left in ((first, (first,)), (again, (first,)), (preempt, (preempt,)), (again, (preempt,))):
+        outbox.say(said)
+        assert tuple(outbox.pending) == left
+    outbox.take()
+    outbox.say(again)
+    assert outbox.take() == (again,)

@@ -7,6 +7,9 @@ from dataclasses import replace
 import pytest
 from tests.fakes.cluster.gang_world import binds, cluster, group, members, node, pod, see, settle, told
 
+from cotenant.engine.framework.instructions import HELD, Unschedulable
+from cotenant.model.cluster.affinity import PodTerm
+from cotenant.model.cluster.labels import HOSTNAME, Labels, LabelSelector
 from cotenant.model.groups.gang import GangMode
 
 ORDINALS = {
@@ -63,3 +66,38 @@ def test_a_pod_group_that_asks_for_less_is_judged_at_once() -> None:
     assert not binds(settle(c, 0.0) + settle(c, 50.0))
     c.plugins.gangs.pod_group_seen(group("a", 2), 50.0)
     assert len(binds(settle(c, 50.0))) == 2
+
+
+def test_an_event_that_helps_only_another_member_than_the_first_that_did_not_fit_wakes_the_gang() -> None:
+    c = cluster(2, 4000)
+    near = PodTerm(HOSTNAME, LabelSelector.of({"app": "db"}))
+    of_gang = {"of": "a", "least": 2}
+    large = pod("large", cpu=9000, **of_gang)  # type: ignore[arg-type]
+    wants = pod("wants", cpu=500, **of_gang)  # type: ignore[arg-type]
+    see(c, large, replace(wants, pod=replace(wants.pod, affinity=(near,))), pod("small", cpu=500, **of_gang))  # type: ignore[arg-type]
+    said = told(settle(c, 0.0))
+    assert "1 of 3 members fit; the 2nd, default/large, does not" in said["small"]
+    db = pod("db", cpu=500)
+    see(c, replace(db, pod=replace(db.pod, labels=Labels.of({"app": "db"}))), now_s=20.0)
+    assert set(binds(settle(c, 20.0))) == {"db", "small", "wants"}
+
+
+def test_a_member_that_holds_a_node_is_told_so_instead_of_why_it_waited_before() -> None:
+    c = cluster(0)
+    see(c, *members("a", 2, mode=GangMode.NON_STRICT))
+    assert told(settle(c, 0.0))["a-0"].endswith("no nodes available to schedule pods")
+    c.node_seen(node("n0"))
+    out = settle(c, 20.0)
+    assert binds(out) == {}
+    said = next(said for said in out if isinstance(said, Unschedulable) and said.key == "default/a-0")
+    assert (said.message, said.reason) == ("It holds n0 and waits for the rest of its gang.", HELD)
+    c.node_seen(node("n1"))
+    out = settle(c, 40.0)
+    assert (set(binds(out)), told(out)) == ({"a-0", "a-1"}, {})
+
+
+def test_members_that_are_bound_in_one_round_are_told_nothing() -> None:
+    c = cluster(2)
+    see(c, *members("a", 2, mode=GangMode.NON_STRICT))
+    out = settle(c, 0.0)
+    assert (set(binds(out)), told(out)) == ({"a-0", "a-1"}, {})

@@ -104,3 +104,32 @@ def test_a_rebuilt_engine_and_a_simulation_know_who_waits() -> None:
         assert [instruction.victim.key for instruction in made.decide(0.0) if isinstance(instruction, Evict)]
     made.rebuild(0.0)
     assert victims(made, 1.0) == ["default/job"]
+
+
+def said(made: Cluster, now_s: float, name: str = "web") -> str:
+    answer = made.why.pod(f"default/{name}", now_s)
+    assert answer is not None
+    found = [concern.words for concern in answer.concerns if concern.kind == "resize"]
+    return found[0].partition("; ")[2] if found else ""
+
+
+def test_an_answer_about_the_pod_says_what_is_done_for_it() -> None:
+    grown = deferred(WEB, 3000)
+    made = cluster(grown, JOB)
+    assert said(made, 0.0) == "it was not looked at yet"
+    victims(made, 0.0)
+    assert said(made, 1.0) == "asked to go for it: default/job"
+    made.pod_gone("uid-job", 2.0)
+    made.pod_seen(grown, 2.0)
+    victims(made, AGAIN_S + 1.0)
+    assert said(made, AGAIN_S + 2.0).startswith("there is room once those that leave are gone")
+    made.pod_seen(replace(grown, awaits_resize=False), 20.0)
+    assert said(made, 20.0) == ""
+    for made, words in (
+        (cluster(grown, JOB, is_on=False), "nobody is asked to go for it, as --preempt-for-resizes is off"),
+        (cluster(grown, pod("equal", 2000, 100)), "no pods of lower priority that budgets and gangs let go"),
+        (cluster(replace(grown, preempts=False), JOB), "its preemptionPolicy is Never"),
+        (cluster(replace(grown, scheduler="default-scheduler"), JOB), "it is not this scheduler's"),
+    ):
+        victims(made, 0.0)
+        assert said(made, 0.0).startswith(words)

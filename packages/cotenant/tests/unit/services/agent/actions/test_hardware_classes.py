@@ -9,11 +9,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from tests.fakes.node.fake_nvml import FakeNvml, Gpu
 from tests.fakes.node.fake_resctrl import FakeResctrl
 from tests.fakes.node.fake_traffic import FakeTraffic
 
-from cotenant.drivers.gpu.nvml import working_reader
 from cotenant.drivers.resctrl.hardware import read_hardware
 from cotenant.drivers.resctrl.members import members
 from cotenant.drivers.tc.knobs import HANDLE, MINORS, TcKnobs, priority_of
@@ -157,16 +155,3 @@ def test_without_a_v2_tree_programs_cannot_be_classified() -> None:
     placer.place((POD,), SHAPED)
     with pytest.raises(Unsupported, match="cgroup v2"):
         placer.place((JOB,), SHAPED)
-
-
-def test_a_working_reader_has_read_once() -> None:
-    library = FakeNvml(Gpu("GPU-1", percent=40))
-    (gpu,) = working_reader(library).read()
-    assert gpu.utilisation_percent == 40
-    broken = FakeNvml(starts=FakeNvml.NVML_ERROR_DRIVER_NOT_LOADED)
-    with pytest.raises(Unsupported):
-        working_reader(broken)
-    failing = FakeNvml(Gpu("GPU-1", fails={"MemoryInfo": FakeNvml.NVML_ERROR_UNKNOWN}))
-    with pytest.raises(Exception, match="memory"):
-        working_reader(failing)
-    assert failing.running == 0

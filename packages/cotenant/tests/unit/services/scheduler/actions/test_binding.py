@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -93,6 +94,7 @@ class Statuses:
 
     def __init__(self) -> None:
         self.events: list[str] = []
+        self.conditions = SimpleNamespace(writing=None)
 
     def scheduled(self, bind: Bind) -> None:
         self.events.append("Scheduled")

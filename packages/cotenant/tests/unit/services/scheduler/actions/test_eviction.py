@@ -23,6 +23,7 @@ from cotenant.model.cluster.pod import Pod
 from cotenant.model.resources import Amounts
 from cotenant.policy.placement.profiles import profile
 from cotenant.services.scheduler.actions.eviction import BEGINS_WITHIN_S, RESPONDERS_HAVE_S, Preemptor
+from cotenant.services.scheduler.actions.eviction_marks import EvictionMarks
 from cotenant.services.scheduler.actions.eviction_requests import KEPT_S, EvictionRequests
 
 
@@ -51,16 +52,17 @@ class Server:
     async def get(self, kind: Any, namespace: str, name: str) -> Any:
         return self.stored[f"{namespace}/{name}"]
 
-    async def delete(self, kind: Any, namespace: str, name: str, uid: str = "") -> None:
-        self.calls.append(f"delete {kind.plural} {name}")
+    async def evict(self, namespace: str, name: str, uid: str, *, resource_version: str = "") -> None:
+        self.calls.append(f"evict {name} {resource_version}".rstrip())
+
+    async def delete(self, kind: Any, namespace: str, name: str, uid: str = "", resource_version: str = "") -> None:
+        self.calls.append(f"delete {kind.plural} {name} {resource_version}".rstrip())
         if kind is EVICTION_REQUESTS and self.stored.pop(f"{namespace}/{name}", None) is None:
             raise NotFound("gone")
 
-    async def patch_status(self, kind: Any, namespace: str, name: str, body: Any) -> None:
+    async def patch_status(self, kind: Any, namespace: str, name: str, body: Any) -> Any:
         self.calls.append(f"status {name}")
-
-    async def request(self, method: str, path: str, body: Any) -> None:
-        self.calls.append(f"{method} {path}")
+        return msgspec.convert({"metadata": {"name": name, "resourceVersion": "7"}}, kind.form)
 
 
 class Said:
@@ -71,6 +73,15 @@ class Said:
 
     def eviction_said(self, uid: str, key: str, reason: str, message: str) -> None:
         self.events.append(f"{reason} {key}: {message}")
+
+    def nominated(self, uid: str) -> None:
+        pass
+
+    async def answered(self, uid: str) -> None:
+        pass
+
+    def failed(self, uid: str, key: str, why: str) -> None:
+        self.events.append(f"FailedScheduling {key}: {why}")
 
     def preempted(self, victim: Victim, by: Preempt) -> None:
         self.events.append(f"Preempted {victim.key}")
@@ -90,7 +101,9 @@ def pod(name: str, priority: int = 0, on: str = "", responders: tuple[str, ...] 
 class World:
     """One node, a victim on it and a preemptor; time passes only in sleeps."""
 
-    def __init__(self, serves: bool = True, responders: tuple[str, ...] = ("example.com/copy",)) -> None:
+    def __init__(
+        self, serves: bool = True, responders: tuple[str, ...] = ("example.com/copy",), is_shard: bool = False
+    ) -> None:
         self.now_s = START_S
         self.server, self.said = Server(serves), Said()
         self.cluster = Cluster(profile("least-allocated"), np.random.default_rng(1))
@@ -114,6 +127,7 @@ class World:
             lambda: None,
             self.requests,
             may_act=lambda: True,
+            marks=EvictionMarks(client, lambda: "t1", lambda: True) if is_shard else None,
             sleep=self.sleep,
         )
 
@@ -281,7 +295,7 @@ def test_where_no_eviction_begins_the_evictions_api_is_asked() -> None:
     run(case)
     assert world.now_s == START_S + BEGINS_WITHIN_S
     assert world.requests.of("uid-victim") is None
-    assert world.server.calls[-1] == "POST /api/v1/namespaces/default/pods/victim/eviction"
+    assert world.server.calls[-1] == "evict victim"
 
 
 def test_a_request_that_nobody_repeats_is_withdrawn_and_one_that_is_repeated_stays() -> None:
@@ -329,7 +343,7 @@ def test_without_requests_an_eviction_goes_to_the_eviction_api() -> None:
         await world.until_done()
 
     run(case)
-    assert world.server.calls == ["POST /api/v1/namespaces/default/pods/victim/eviction"]
+    assert world.server.calls == ["evict victim"]
 
 
 class _Counted(str):
@@ -344,6 +358,22 @@ class _Counted(str):
     def __eq__(self, other: object) -> bool:
         _Counted.asked += 1
         return super().__eq__(other)
+
+
+def test_a_shard_evicts_the_version_that_its_mark_made() -> None:
+    world = World(serves=False, responders=(), is_shard=True)
+
+    async def case() -> None:
+        world.evictor.evict(Evict(Victim("uid-victim", "default/victim", "a"), "QuotaOverused", "too much"))
+        await world.until_done()
+        world.evictor.add(world.preempt())
+        await world.until_done()
+
+    run(case)
+    assert world.server.calls == [
+        *("status victim", "evict victim 7"),
+        *("status vip", "status victim", "delete pods victim 7"),
+    ]
 
 
 def test_looking_for_a_pods_eviction_costs_the_same_with_many() -> None:

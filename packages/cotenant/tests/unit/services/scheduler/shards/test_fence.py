@@ -13,7 +13,7 @@ from cotenant.drivers.kube.client.errors import Conflict, Forbidden, NotFound
 from cotenant.drivers.kube.kinds.custom.reservation import RESERVATIONS, ReservationObject
 from cotenant.drivers.kube.kinds.pod.reader import PodReader
 from cotenant.drivers.kube.kinds.pod.schema import PodObject
-from cotenant.drivers.kube.kinds.shard_table import FENCED, STIRRED
+from cotenant.drivers.kube.kinds.shard_table import EVICTS, FENCED, STIRRED
 from cotenant.engine.sharding.member import FenceLost
 from cotenant.engine.sharding.territory import Territory
 from cotenant.model.cluster.observed import ObservedPod
@@ -32,20 +32,26 @@ class Server:
     def __init__(self, *pods: dict[str, Any]) -> None:
         self.pods = pods
         self.asked: list[str] = []
+        self.victims: list[dict[str, Any]] = []
+        self.looked_for: list[str] = []
         self.written: dict[str, dict[str, Any]] = {}
         self.errors: dict[str, Exception] = {}
         self.reservations: list[dict[str, Any]] | Exception = NotFound("the kind is not installed")
 
-    async def all_of(self, kind: Any, *, fields: str = "") -> list[Any]:
+    async def all_of(self, kind: Any, *, labels: str = "", fields: str = "") -> list[Any]:
         if kind is RESERVATIONS:
             if isinstance(self.reservations, Exception):
                 raise self.reservations
             return [msgspec.json.decode(msgspec.json.encode(one), type=ReservationObject) for one in self.reservations]
+        if labels:
+            self.looked_for.append(labels)
+            return [msgspec.convert(pod, PodObject) for pod in self.victims]
         self.asked.append(f"{kind.plural} {fields}")
         return [msgspec.convert(pod, PodObject) for pod in self.pods]
 
-    async def patch_status(self, kind: Any, namespace: str, name: str, patch: Any, content_type: str) -> None:
-        assert (kind.plural, namespace, content_type) == ("pods", "shop", MERGE_PATCH)
+    async def patch_status(self, kind: Any, namespace: str, name: str, patch: Any, content_type: str = "") -> None:
+        assert (kind.plural, namespace) == ("pods", "shop")
+        assert content_type == MERGE_PATCH or "labels" in patch["metadata"]
         if name in self.errors:
             raise self.errors[name]
         self.written[name] = patch["metadata"]
@@ -156,3 +162,14 @@ def test_reservations_that_may_not_be_read_are_no_hindrance() -> None:
     server.reservations = Forbidden("no right")
     asyncio.run(fence(server).carry_out(FenceLost(LOST, ())))
     assert server.written == {}
+
+
+def test_victims_that_it_marked_are_changed_and_have_no_mark_any_more() -> None:
+    server = Server()
+    server.victims = [pod("v", spec={"nodeName": "n"}), pod("w", spec={"nodeName": "n"})]
+    server.errors = {"w": NotFound("gone")}
+    fenced = fence(server)
+    asyncio.run(fenced.carry_out(FenceLost(LOST, (0, 1))))
+    assert server.looked_for == [f"{EVICTS}=token-1"]
+    assert server.written == {"v": {"uid": "uid-v", "labels": {EVICTS: None}}}
+    assert fenced.changed == 2

@@ -1,0 +1,3 @@
+"""What containers wait for, on Linux 6.1."""
+
+from tests.node.guest.stall_cases import *  # noqa: F403

@@ -1,0 +1,3 @@
+"""What containers wait for, on the newest kernel."""
+
+from tests.node.guest.stall_cases import *  # noqa: F403
