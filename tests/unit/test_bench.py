@@ -47,6 +47,7 @@ APART = {
     "objectives",
     "prediction",  # needs the traces
     "ray",
+    "right_sizing",  # needs the traces
     "shards",  # minutes
     "shared_predictions",  # needs the traces
     "soak",

@@ -38,7 +38,7 @@ ENOUGH = 0.10  # of an amount: less is not worth a change
 QUIET_S, MAX_DOUBLINGS = 86_400.0, 4  # after a change that did not succeed, or another controller's
 PAUSE_S = 3600.0  # after one that did
 LATE = "harm within a day"  # by what a proven change is taken back
-PROBATION_S = 86_400.0  # in which harm takes a proven change back
+PROBATION_S = 86_400.0  # in which harm takes a proven change back, and no amount is lowered again
 
 
 def idle(scene: SizingScene, now_s: float) -> SizingStatus:
@@ -108,6 +108,8 @@ def _suggested(scene: SizingScene, now_s: float) -> SizingStatus:
     if isinstance(found, str):
         return replace(status, state="learning", message=found, suggestion=None)
     after, why = found
+    if now_s < status.probation_until_s:  # a size that follows the hours would be lowered before each peak
+        after = _not_below(before, after)
     if not _differs(before, after):
         return replace(status, state="fits", message="; ".join(why), suggestion=None)
     if stands is None or _differs(stands.after, after):
@@ -147,6 +149,20 @@ def common_size(pods: Mapping[str, SizedPod]) -> ContainerSize:
     """The size that most replicas have; of equally many, the largest request of CPU."""
     sizes = [pod.containers[0].size for pod in pods.values()]
     return max(sizes, key=lambda size: (sizes.count(size), size.cpu_request_m or 0, size.memory_request_bytes or 0))
+
+
+def _not_below(before: ContainerSize, after: ContainerSize) -> ContainerSize:
+    """The larger of both, amount by amount; what is not set after stays so."""
+
+    def larger(was: int | None, now: int | None) -> int | None:
+        return now if was is None or now is None else max(was, now)
+
+    return ContainerSize(
+        larger(before.cpu_request_m, after.cpu_request_m),
+        larger(before.cpu_limit_m, after.cpu_limit_m),
+        larger(before.memory_request_bytes, after.memory_request_bytes),
+        larger(before.memory_limit_bytes, after.memory_limit_bytes),
+    )
 
 
 def _differs(before: ContainerSize, after: ContainerSize) -> bool:
