@@ -167,6 +167,7 @@ def zone_in_a_keeper(layout: CgroupLayout, folder: Path) -> None:
     asyncio.run(main())
 
 
+@pytest.mark.on_request("a minute and more of a guest of its own: beside other cases the service may have grown before")
 def test_batch_is_reclaimed_first_the_service_waits_less_and_all_is_back(
     groups: Path, layout: CgroupLayout, tmp_path: Path
 ) -> None:
