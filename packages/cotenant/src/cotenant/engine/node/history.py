@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Sequence
 
 from cotenant.engine.node.evictions import tenant_of
-from cotenant.engine.node.idle_cards import IdleCards
+from cotenant.engine.node.idle_cards import NO_GPUS, IdleCards
 from cotenant.engine.node.report import (
     Aggregate,
     NodeUsage,
@@ -63,7 +63,7 @@ class NodeHistory:
     def record(self, state: NodeState) -> None:
         """Record a tick."""
         self._state = state
-        if state.gpus or self.idle.times:
+        if state.gpus or self.idle.now is not NO_GPUS:
             self.idle.seen(state)
         series, points = self._series, self._settings.series_points
         short = max(1, points // _GROUP_SHARE)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -176,3 +177,13 @@ def test_what_a_pod_takes_of_its_cards_is_told_where_the_driver_tells_it() -> No
     assert of_cards(two) == {"a": (600_000, 100_000)}
     assert of_cards((*two, card(2, GpuPodUse("a", 1), GpuPodUse("b", 1)))) == {}
     assert of_cards(()) == {}
+
+
+def test_cards_that_are_gone_are_held_by_nobody_also_where_their_use_was_never_known() -> None:
+    history = NodeHistory(AgentSettings(series_points=POINTS), "n")
+    (tick,) = ticks(Random(1), 1)
+    card = GpuCounters(0, "GPU-0", "H100", True, None, 1 << 30, 1 << 20, pods=(GpuPodUse("uid-train", 1 << 20),))
+    history.record(replace(tick, gpus=(card,)))
+    assert (history.idle.now.allocated, history.idle.times) == (1, {})
+    history.record(replace(tick, gpus=()))
+    assert history.idle.now.allocated == 0
