@@ -56,7 +56,11 @@ class EvictionMarks:
                 await self._unmark(victim)
                 raise
         self._check(victim, self._term())
-        await evict("")  # in any version: who writes on a pod all the time, its owner maybe, must not keep it
+        try:
+            await evict("")  # in any version: who writes on a pod all the time, its owner maybe, must not keep it
+        except CotenantError:
+            await self._unmark(victim)
+            raise
 
     def _check(self, victim: Victim, term: str) -> None:
         if not term or term != self._term() or not self._may_act():

@@ -149,6 +149,19 @@ def test_a_pod_that_changes_is_marked_anew_and_one_that_always_does_goes_all_the
     assert len(restless.written) == 5
 
 
+def test_the_mark_of_a_restless_pod_goes_too_where_a_budget_refuses() -> None:
+    world = World()
+
+    async def refuses_in_the_end(version: str) -> None:
+        if not version:
+            raise Throttled("not now")
+        raise Conflict("another version")
+
+    with pytest.raises(Throttled):
+        asyncio.run(world.marks.evict(VICTIM, {}, refuses_in_the_end))
+    assert world.marked_by is None
+
+
 def test_a_lost_shard_does_not_evict_what_always_changes() -> None:
     world = World()
 
