@@ -125,19 +125,19 @@ def judged(arms: Sequence[KernelArm], unknown: Sequence[str], rounds: int) -> Fi
         figures={"arms": [_plain(arm) for arm in arms], "unknown": list(unknown)},
         checks=_checks(arms),
         columns=(
-            *("kernel", "scheduler", "low: p50 ms", "p99 ms", "least to most", "maximum ms", "CPUs of batch"),
-            *("high: requests/s", "least to most", "requests/CPU s"),
+            *("Hz, preempt", "scheduler", "low: p50 ms", "p99 ms", "p99 from to", "max ms", "batch CPUs"),
+            *("high: req/s", "req/s from to", "req/ CPU s"),
         ),
         rows=tuple(
             (
-                arm.kernel,
+                f"{arm.hz} {arm.preempt}",
                 arm.scheduler,
-                *(f"{arm.quantile(share):.2f}" for share in (0.5, 0.99)),
-                f"{arm.p99_by_round[0]:.2f} to {arm.p99_by_round[-1]:.2f}" if arm.p99_by_round else "",
-                f"{arm.quantile(1):.2f}",
+                *(_ms(arm.quantile(share)) for share in (0.5, 0.99)),
+                f"{_ms(arm.p99_by_round[0])}–{_ms(arm.p99_by_round[-1])}" if arm.p99_by_round else "",
+                _ms(arm.quantile(1)),
                 f"{arm.batch_cpus:.2f}",
                 f"{arm.requests_per_s:.0f}",
-                f"{arm.by_round[0]:.0f} to {arm.by_round[-1]:.0f}" if arm.by_round else "",
+                f"{arm.by_round[0]:.0f}–{arm.by_round[-1]:.0f}" if arm.by_round else "",
                 f"{arm.requests_per_cpu_s:.0f}",
             )
             for arm in arms
@@ -145,6 +145,10 @@ def judged(arms: Sequence[KernelArm], unknown: Sequence[str], rounds: int) -> Fi
         notes=(*_findings(shown), *_ticks(arms), *(f"Not shown: {model}." for model in unknown)),
         pictures=(_latencies(shown), _requests(arms)),
     )
+
+
+def _ms(value: float) -> str:
+    return f"{value:.2f}" if value < 100 else f"{value:.0f}"
 
 
 def _plain(arm: KernelArm) -> JsonObject:

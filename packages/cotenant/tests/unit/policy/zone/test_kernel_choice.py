@@ -13,7 +13,8 @@ BATCH = ZoneRow(ZoneClass.BATCH)
     [
         (0, (1000,), "full", 250, "services: full preemption"),
         (5_000, (1000,), "full", 250, "services: full preemption"),
-        (2_000, (1000,), "full", 1000, "late after 2 ms, before a tick of 250"),
+        (4_999, (1000,), "full", 1000, "late after 4.999 ms, which 250 ticks a second do not keep"),
+        (2_000, (1000,), "full", 1000, "late after 2 ms, which 250 ticks a second do not keep"),
         (2_000, (100,), "full", 250, "was not built (`cotenant zone kernel --hz 1000`)"),
     ],
 )
