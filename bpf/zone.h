@@ -101,7 +101,8 @@ extern void bpf_rcu_read_unlock(void) __ksym;
 /* Layouts shared with drivers/ebpf/zone_layout.py. */
 enum zone_class { CLASS_SYSTEM, CLASS_SERVICE, CLASS_BATCH };
 struct zone_row { /* of a cgroup; 0 in a number: the scheduler's default */
-	__u16 class;
+	__u8 class;
+	__u8 party; /* of the rules of zone_apart.bpf.c; 0: none */
 	__u16 threads; /* of its threads some have rows of their own, in zone_threads */
 	__u32 weight;	/* weighted scheduler only; 0: the cgroup's cpu.weight */
 	__u32 slice_us;
