@@ -265,10 +265,13 @@ static __always_inline void preempt(struct task_struct *p, __u64 flags, __u32 cl
 	count(COUNT_KICKED);
 }
 
-/* Called when a task leaves its CPU: what runs next may be of another zone, which this one does not preempt. */
-static __always_inline void left(void)
+/*
+ * Called when a task leaves its CPU: what runs next may be of another zone, which this one does not preempt. Where another CPU changes a task that runs (its nice
+ * value, its CPUs, its scheduler) the kernel calls this and `running` there, so the CPU is the task's and not the one that this runs on.
+ */
+static __always_inline void left(struct task_struct *p)
 {
-	__u32 first = 0, *here = bpf_map_lookup_elem(&zone_running, &first);
+	__u32 first = 0, *here = bpf_map_lookup_percpu_elem(&zone_running, &first, cpu_of(p));
 
 	if (here)
 		*here = NOTHING;
@@ -296,7 +299,7 @@ static __always_inline struct waiting *queued(struct task_struct *p)
 static __always_inline void dispatched(struct task_struct *p, struct waiting *task, const struct zone_row *row, __u64 cgroup)
 {
 	__u64 now = bpf_ktime_get_ns(), waited;
-	__u32 first = 0, *here = bpf_map_lookup_elem(&zone_running, &first);
+	__u32 first = 0, *here = bpf_map_lookup_percpu_elem(&zone_running, &first, cpu_of(p));
 	struct zone_late *event;
 
 	if (here)

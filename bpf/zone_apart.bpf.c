@@ -134,7 +134,7 @@ static __always_inline void turn_of_blocked(const struct queues *queues)
 }
 
 /* Runs a task of this class here; false: there is none that may. */
-static __noinline bool serve(__u32 cpu, __u32 class, __u32 held, __u64 older_than)
+__noinline bool serve(__u32 cpu, __u32 class, __u32 held, __u64 older_than)
 {
 	struct queues queues = {.cpu = cpu, .class = class};
 	struct seat *seat = seat_of(cpu);
@@ -244,7 +244,7 @@ void BPF_PROG(apart_running, struct task_struct *p)
 	__u64 cgroup, now = bpf_ktime_get_ns(), *until;
 	struct zone_row *row = row_of(p, &cgroup);
 	struct waiting *task = bpf_task_storage_get(&zone_tasks, p, 0, 0);
-	__u32 cpu = bpf_get_smp_processor_id(), class = class_of(row), party = class == CLASS_SYSTEM ? 0 : party_of(row), number;
+	__u32 cpu = cpu_of(p), class = class_of(row), party = class == CLASS_SYSTEM ? 0 : party_of(row), number;
 	bool late = party && class == CLASS_SERVICE && row->late_us && task && task->since_ns && now - task->since_ns >= row->late_us * 1000ULL;
 	struct seat *seat = seat_of(cpu);
 
@@ -279,10 +279,10 @@ void BPF_PROG(apart_running, struct task_struct *p)
 SEC("struct_ops/apart_stopping")
 void BPF_PROG(apart_stopping, struct task_struct *p, bool runnable)
 {
-	__u32 cpu = bpf_get_smp_processor_id(), party;
+	__u32 cpu = cpu_of(p), party;
 	struct seat *seat = seat_of(cpu);
 
-	left();
+	left(p);
 	if (!seat)
 		return;
 	party = seat->held;

@@ -22,7 +22,7 @@
 #define INVALID -22    /* EINVAL */
 
 /* Written by the loader; layout shared with drivers/ebpf/zone_layout.py. A party's byte in a word is that of its number less one. */
-const volatile struct {
+volatile struct {
 	__u64 starved_ns;
 	__u64 cpus; /* numbers from 0 */
 	__u64 always[LEVELS][PARTIES]; /* the bytes of the parties that a party excludes */
@@ -137,7 +137,7 @@ static __always_inline bool turned(const struct place *place, __u64 excluded)
 enum state { OPEN, BY_BATCH, BY_SERVICE, BY_TURN };
 
 /* What keeps a party from a CPU, apart from what runs on that CPU itself. */
-static __noinline enum state state_of(__u32 cpu, __u32 party)
+__noinline enum state state_of(__u32 cpu, __u32 party)
 {
 	__u32 first = 0;
 	struct seat *seat = bpf_map_lookup_percpu_elem(&zone_seats, &first, cpu);
@@ -185,7 +185,7 @@ static __always_inline void release_at(__u32 levels, __u32 cpu, __u32 party)
 }
 
 /* Counts a party on this CPU, beside what is `held` here and leaves with it; false: a rule forbids it. */
-static __noinline bool claim(__u32 cpu, __u32 party, __u32 held)
+__noinline bool claim(__u32 cpu, __u32 party, __u32 held)
 {
 	if (!party)
 		return true;
@@ -256,7 +256,7 @@ static long put_off_at(__u32 cpu, struct round *round)
 }
 
 /* Ends the turns of tasks that a party excludes around a CPU. */
-static __noinline void put_off(__u32 cpu, __u32 party)
+__noinline void put_off(__u32 cpu, __u32 party)
 {
 	struct round round = {.cpu = cpu, .party = party};
 
@@ -266,7 +266,7 @@ static __noinline void put_off(__u32 cpu, __u32 party)
 }
 
 /* From now on it is the party's turn around a CPU. */
-static __noinline void take(__u32 cpu, __u32 party, __u64 length_ns)
+__noinline void take(__u32 cpu, __u32 party, __u64 length_ns)
 {
 	for (__u32 level = 0; level < LEVELS; level++) {
 		struct place *place = excluded(level, party) ? place_of(level, cpu) : 0;
@@ -290,7 +290,7 @@ static long wake_at(__u32 cpu, struct round *round)
 }
 
 /* Gives a party's CPU back, and wakes idle ones where others waited for that. */
-static __noinline void release(__u32 cpu, __u32 party)
+__noinline void release(__u32 cpu, __u32 party)
 {
 	struct round round = {.cpu = cpu, .party = party};
 	__u64 waiting = 0;
