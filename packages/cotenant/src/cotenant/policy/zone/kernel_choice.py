@@ -38,7 +38,7 @@ def chosen_kernel(rows: Iterable[ZoneRow], built_hz: Collection[int]) -> KernelC
     shortest_us = min((row.late_us for row in services if row.late_us), default=0)
     if not 0 < shortest_us < KEPT_US:
         return KernelChoice("full", USUAL_HZ, Reason("zone-kernel", "services: full preemption"))
-    late = f"a service is late after {shortest_us / 1000:g} ms, which {USUAL_HZ} ticks a second do not keep beside batch"
+    late = f"a service is late after {shortest_us / 1000:g} ms, which {USUAL_HZ} ticks a second do not keep"
     if FAST_HZ in built_hz:
         return KernelChoice("full", FAST_HZ, Reason("zone-kernel", f"{late}: full preemption, {FAST_HZ} ticks"))
     missing = f"a kernel with {FAST_HZ} was not built (`cotenant zone kernel --hz {FAST_HZ}`)"

@@ -46,7 +46,7 @@ def test_auto_chooses_the_model_and_the_tick_that_was_built(cache: Path) -> None
     assert kernel_of(zone()) == KernelDefinition(preempt=KernelPreemption.FULL, hz=1000)
     assert kernel_of(zone(late_ms=5)).hz == 250
     definition, why = kernel_for(zone())
-    assert why == "a service is late after 2 ms, which 250 ticks a second do not keep beside batch: full preemption, 1000 ticks"
+    assert why == "a service is late after 2 ms, which 250 ticks a second do not keep: full preemption, 1000 ticks"
     assert check_vm(definition, "").version == "7.3.4-cotenant-1000"
 
 
