@@ -21,7 +21,10 @@
 #define IDLE (1U << 8) /* beside the bits of classes */
 #define INVALID -22    /* EINVAL */
 
-/* Written by the loader; layout shared with drivers/ebpf/zone_layout.py. A party's byte in a word is that of its number less one. */
+/*
+ * Written by the loader; layout shared with drivers/ebpf/zone_layout.py. A party's byte in a word is that of its number less one. Not constant: of words that it
+ * knows the verifier would follow every combination of late parties, and the functions below are global, so that it follows each of them once.
+ */
 volatile struct {
 	__u64 starved_ns;
 	__u64 cpus; /* numbers from 0 */

@@ -20,9 +20,12 @@ from cotenant.model.zones.setting import ZoneMode
 from cotenant.model.zones.table import ZoneClass, ZoneRow
 from cotenant.policy.zone.apart import apart_table
 
-pytestmark = pytest.mark.skipif(
-    not (objects_folder() / "zone_apart.bpf.o").is_file(), reason="the schedulers are not built: make bpf"
-)
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.skipif(
+        not (objects_folder() / "zone_apart.bpf.o").is_file(), reason="the schedulers are not built: make bpf"
+    ),
+]
 CORE = {0: 1, 1: 0}  # as if the CPUs were its threads
 
 

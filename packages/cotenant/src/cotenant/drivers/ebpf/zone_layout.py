@@ -28,7 +28,7 @@ _WORDS = MAX_CPUS // 64
 EXCLUSIVE = struct.Struct(f"=QQ{_WORDS}Q")  # .rodata of the exclusive scheduler
 SIBLINGS = struct.Struct(f"=QQ{MAX_CPUS}H")  # .rodata of the siblings scheduler
 _LEVEL = len(Within) * MOST_PARTIES
-APART = struct.Struct(f"=QQ{_LEVEL}Q{_LEVEL}Q{2 * MAX_CPUS}H")  # .rodata of the apart scheduler
+APART = struct.Struct(f"=QQ{_LEVEL}Q{_LEVEL}Q{2 * MAX_CPUS}H")  # .data of the apart scheduler
 COUNTS = ("service", "batch", "late", "lost", "kicked", "kept", "overdue")
 
 
@@ -77,7 +77,7 @@ def pack_siblings(starved_ns: int, cpus: int, siblings: Mapping[int, int]) -> by
 
 
 def pack_apart(starved_ns: int, cpus: int, table: ApartTable) -> bytes:
-    """Constants of the apart scheduler: `cpus`, one more than the highest CPU. Raises `Unsupported` where there are too
+    """Rules of the apart scheduler: `cpus`, one more than the highest CPU. Raises `Unsupported` where there are too
     many.
     """
     if cpus > MAX_CPUS:

@@ -180,8 +180,8 @@ class ZoneSchedulers:
                 constants = zone_layout.pack_siblings(self._starved_ms * 1_000_000, possible_cpus(), self._siblings)
                 loaded.set_variables(".rodata", constants)
             if mode is ZoneMode.APART:
-                constants = zone_layout.pack_apart(self._starved_ms * 1_000_000, possible_cpus(), self._apart)
-                loaded.set_variables(".data", constants)
+                rules = zone_layout.pack_apart(self._starved_ms * 1_000_000, possible_cpus(), self._apart)
+                loaded.set_variables(".data", rules)
             self._prepare(loaded)
 
         path = objects_folder() / f"zone_{self._object}{mode.value}.bpf.o"

@@ -184,7 +184,7 @@ class ZoneDefinition:
             return
         if len(self.apart) > MOST_RULES:
             raise InvalidInput("apart", len(self.apart), f"at most {MOST_RULES} rules")
-        named = {entry.party for entry in (*self.groups, *self.rules)}
+        named = {group.party for group in self.groups} | {rule.party for rule in self.rules}
         for party in parties_of(self.apart):
             if party not in named:
                 raise InvalidInput("apart", party, "the party of a group or a rule")
