@@ -73,7 +73,7 @@ profile: setup ## where the time of scheduling decisions goes; TRACE=1: the call
 
 bpf: $(OBJECTS)/SHA256SUMS ## build the eBPF objects: needs clang and libbpf's headers, nothing of the running kernel
 
-$(filter %/zone_sub_latency.bpf.o %/zone_sub_throughput.bpf.o %/zone_sub_weighted.bpf.o %/zone_sub_exclusive.bpf.o %/zone_sub_siblings.bpf.o,$(BPF_OBJECTS)): \
+$(filter %/zone_sub_latency.bpf.o %/zone_sub_throughput.bpf.o %/zone_sub_weighted.bpf.o %/zone_sub_exclusive.bpf.o %/zone_sub_siblings.bpf.o %/zone_sub_apart.bpf.o,$(BPF_OBJECTS)): \
   $(OBJECTS)/zone_sub_%.bpf.o: bpf/zone_%.bpf.c
 
 $(OBJECTS)/%.bpf.o: bpf/%.bpf.c $(wildcard bpf/*.h)

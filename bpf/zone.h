@@ -101,7 +101,8 @@ extern void bpf_rcu_read_unlock(void) __ksym;
 /* Layouts shared with drivers/ebpf/zone_layout.py. */
 enum zone_class { CLASS_SYSTEM, CLASS_SERVICE, CLASS_BATCH };
 struct zone_row { /* of a cgroup; 0 in a number: the scheduler's default */
-	__u16 class;
+	__u8 class;
+	__u8 party; /* of the rules of zone_apart.bpf.c; 0: none */
 	__u16 threads; /* of its threads some have rows of their own, in zone_threads */
 	__u32 weight;	/* weighted scheduler only; 0: the cgroup's cpu.weight */
 	__u32 slice_us;
@@ -264,10 +265,13 @@ static __always_inline void preempt(struct task_struct *p, __u64 flags, __u32 cl
 	count(COUNT_KICKED);
 }
 
-/* Called when a task leaves its CPU: what runs next may be of another zone, which this one does not preempt. */
-static __always_inline void left(void)
+/*
+ * Called when a task leaves its CPU: what runs next may be of another zone, which this one does not preempt. Where another CPU changes a task that runs (its nice
+ * value, its CPUs, its scheduler) the kernel calls this and `running` there, so the CPU is the task's and not the one that this runs on.
+ */
+static __always_inline void left(struct task_struct *p)
 {
-	__u32 first = 0, *here = bpf_map_lookup_elem(&zone_running, &first);
+	__u32 first = 0, *here = bpf_map_lookup_percpu_elem(&zone_running, &first, cpu_of(p));
 
 	if (here)
 		*here = NOTHING;
@@ -295,7 +299,7 @@ static __always_inline struct waiting *queued(struct task_struct *p)
 static __always_inline void dispatched(struct task_struct *p, struct waiting *task, const struct zone_row *row, __u64 cgroup)
 {
 	__u64 now = bpf_ktime_get_ns(), waited;
-	__u32 first = 0, *here = bpf_map_lookup_elem(&zone_running, &first);
+	__u32 first = 0, *here = bpf_map_lookup_percpu_elem(&zone_running, &first, cpu_of(p));
 	struct zone_late *event;
 
 	if (here)

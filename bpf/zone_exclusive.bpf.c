@@ -211,7 +211,7 @@ void BPF_PROG(exclusive_running, struct task_struct *p)
 SEC("struct_ops/exclusive_stopping")
 void BPF_PROG(exclusive_stopping, struct task_struct *p, bool runnable)
 {
-	left();
+	left(p);
 }
 
 static long is_idle(__u32 cpu, void *unused)

@@ -69,7 +69,7 @@ void BPF_PROG(latency_running, struct task_struct *p)
 SEC("struct_ops/latency_stopping")
 void BPF_PROG(latency_stopping, struct task_struct *p, bool runnable)
 {
-	left();
+	left(p);
 }
 
 SEC("struct_ops.s/latency_init")

@@ -220,13 +220,13 @@ void BPF_PROG(siblings_running, struct task_struct *p)
 {
 	__u64 cgroup;
 	struct zone_row *row = row_of(p, &cgroup);
-	__u32 cpu = bpf_get_smp_processor_id(), other = sibling_of(cpu), class = class_of(row), first = 0, beside, *here;
+	__u32 cpu = cpu_of(p), other = sibling_of(cpu), class = class_of(row), first = 0, beside, *here;
 
 	dispatched(p, bpf_task_storage_get(&zone_tasks, p, 0, 0), row, cgroup);
 	if (other == cpu)
 		return;
 	/* Both threads say what they run before they look at the other: of two that start at once, one sees it at least. */
-	here = bpf_map_lookup_elem(&zone_running, &first);
+	here = bpf_map_lookup_percpu_elem(&zone_running, &first, cpu);
 	if (here)
 		__sync_lock_test_and_set(here, class);
 	beside = runs_on(other);
@@ -243,9 +243,9 @@ SEC("struct_ops/siblings_stopping")
 void BPF_PROG(siblings_stopping, struct task_struct *p, bool runnable)
 {
 	__u64 cgroup;
-	__u32 cpu = bpf_get_smp_processor_id(), other = sibling_of(cpu);
+	__u32 cpu = cpu_of(p), other = sibling_of(cpu);
 
-	left();
+	left(p);
 	/* One that was preempted is back soon, here or elsewhere: then this CPU's next dispatch wakes the other thread. */
 	if (other != cpu && !runnable && class_of(row_of(p, &cgroup)) != CLASS_BATCH && runs_on(other) == IDLE && scx_bpf_dsq_nr_queued(LOW) > 0)
 		kick(other, SCX_KICK_IDLE);

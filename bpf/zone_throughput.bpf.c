@@ -53,7 +53,7 @@ void BPF_PROG(throughput_running, struct task_struct *p)
 SEC("struct_ops/throughput_stopping")
 void BPF_PROG(throughput_stopping, struct task_struct *p, bool runnable)
 {
-	left();
+	left(p);
 }
 
 SEC("struct_ops.s/throughput_init")

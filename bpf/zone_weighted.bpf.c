@@ -170,7 +170,7 @@ void BPF_PROG(weighted_stopping, struct task_struct *p, bool runnable)
 	struct zone_row *row = row_of(p, &cgroup);
 	struct waiting *task = bpf_task_storage_get(&zone_tasks, p, 0, 0);
 
-	left();
+	left(p);
 	if (!row || !task || !task->charged_ns || !task->weight)
 		return;
 	ran = bpf_ktime_get_ns() - task->started_ns;

@@ -1,5 +1,5 @@
-"""The loads of the experiment of schedulers, in guests whose clock counts instructions: on cores of two threads, and on
-one CPU.
+"""The loads of the experiment of schedulers, in four guests whose clock counts instructions: on cores of two threads,
+and on one CPU.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from cotenant_lab.experiments.site.kernel_guest import run_in_guest
 from cotenant_lab.experiments.studies.schedulers import measure
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_batch_yields_cores_to_services_and_threads_yield_by_name() -> None:
     if lack := missing():
         pytest.skip(f"a virtual machine needs {lack}")

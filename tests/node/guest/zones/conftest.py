@@ -87,3 +87,12 @@ def groups() -> tuple[Group, Group]:
     """A service's and a batch job's."""
     (ROOT / "cgroup.subtree_control").write_text("+cpu")
     return Group("service"), Group("batch")
+
+
+@pytest.fixture(scope="module")
+def second_cpu() -> Iterator[None]:
+    """The guest's second CPU, online for the cases of one module."""
+    online = Path("/sys/devices/system/cpu/cpu1/online")
+    online.write_text("1")
+    yield
+    online.write_text("0")

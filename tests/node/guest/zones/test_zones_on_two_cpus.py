@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -27,14 +26,6 @@ pytestmark = pytest.mark.skipif(
 )
 SHARED, OWN = 0, 1
 CORE = {0: 1, 1: 0}  # as if the CPUs were its threads
-
-
-@pytest.fixture(scope="module")
-def second_cpu() -> Iterator[None]:
-    online = Path("/sys/devices/system/cpu/cpu1/online")
-    online.write_text("1")
-    yield
-    online.write_text("0")
 
 
 def cpu_of(pid: int) -> int:

@@ -13,7 +13,7 @@ from cotenant.model.errors import Permanent
 from cotenant.model.json_object import JsonObject
 from cotenant_lab.experiments import page
 from cotenant_lab.experiments.site.kernel_guest import GuestRun
-from cotenant_lab.experiments.studies.schedulers import CORES, THREADS, judged, measure
+from cotenant_lab.experiments.studies.schedulers import APART, CORES, THREADS, TICKS, judged, measure
 from cotenant_lab.experiments.studies.thread_loads import BY_NAME, FAIR, ONE_ROW
 
 KERNEL = Kernel("7.3", Path("vmlinux"), ())
@@ -29,6 +29,17 @@ def core_arms() -> list[JsonObject]:
     ]
 
 
+def apart_arms() -> list[JsonObject]:
+    return [
+        {"load": load, "scheduler": name, "beside_share": share, "one_cpus": 1.0, "other_cpus": 2.0}
+        for load in ("tenants", "service")
+        for name, share in (("latency", 0.8), ("apart", 0.008))
+    ]
+
+
+TICK_ARMS = {"fair": {"lost_share": 0.01, "gaps_per_s": 250.0}}
+
+
 def thread_arms() -> JsonObject:
     return {name: {"delays_ms": [0.1] * 98 + [worst] * 2, "compaction_cpus": 0.9} for name, worst in WORST.items()}
 
@@ -40,11 +51,12 @@ def test_both_guests_have_their_topology_and_the_claims_are_pass_lines(tmp_path:
         kernel: Kernel, preempt: str, module: str, say: Callable[[str], None], cpus: int, threads: int
     ) -> GuestRun:
         asked.append((module, cpus, threads))
-        return GuestRun("7.3", preempt, 250, {"arms": core_arms() if module == CORES else thread_arms()})
+        arms = {CORES: core_arms(), THREADS: thread_arms(), APART: apart_arms(), TICKS: TICK_ARMS}
+        return GuestRun("7.3", preempt, 250, {"arms": arms[module]})
 
     found = asyncio.run(measure(KERNEL, guest, lambda line: None))
-    assert asked == [(CORES, 4, 2), (THREADS, 1, 1)]
-    assert [round(check.measured or 0, 3) for check in found.checks] == [0.2, 0.2, 0.025]
+    assert asked == [(CORES, 4, 2), (THREADS, 1, 1), (APART, 4, 2), (TICKS, 1, 1)]
+    assert [round(check.measured or 0, 3) for check in found.checks] == [0.2, 0.2, 0.025, 0.01, 0.01]
     assert found.passed
     assert {len(row) for row in found.rows} == {len(found.columns)}
     page.write(tmp_path / "report.html", found, "cotenant node experiment schedulers")
@@ -53,7 +65,9 @@ def test_both_guests_have_their_topology_and_the_claims_are_pass_lines(tmp_path:
 
 def test_a_scheduler_that_keeps_nothing_apart_fails_and_another_kernel_is_told() -> None:
     cores = [arm if arm["scheduler"] != "siblings" else {**arm, "beside_share": 0.7} for arm in core_arms()]
-    assert not judged(cores, thread_arms()).passed
+    assert not judged(cores, thread_arms(), apart_arms(), TICK_ARMS).passed
+    together = [arm if arm["scheduler"] != "apart" else {**arm, "beside_share": 0.2} for arm in apart_arms()]
+    assert not judged(core_arms(), thread_arms(), together, TICK_ARMS).passed
 
     async def other(*asked: object) -> GuestRun:
         return GuestRun("7.9", "lazy", 250, {})

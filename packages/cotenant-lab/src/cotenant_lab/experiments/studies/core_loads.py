@@ -50,7 +50,7 @@ def measure() -> list[dict[str, object]]:
             zone.maps.put(service.id, ZoneRow(ZoneClass.SERVICE))
             zone.maps.put(batch.id, ZoneRow(ZoneClass.BATCH))
             for work_s in WORKS_S:
-                with _working(service, work_s):
+                with working(service, work_s):
                     for name, scheduler in _arms(zone, batch):
                         found.append({"work_ms": work_s * 1e3, "scheduler": name, **_arm(cores, service)})
                         if scheduler is not None and not zone.verify():
@@ -71,7 +71,9 @@ def _arms(zone: ZoneSchedulers, batch: TaskGroup) -> Iterator[tuple[str, ZoneMod
 
 
 @contextmanager
-def _working(service: TaskGroup, work_s: float) -> Iterator[None]:
+def working(service: TaskGroup, work_s: float) -> Iterator[None]:
+    """Services that work and sleep as long, until the block ends."""
+
     def work() -> None:
         while True:
             end_s = time.thread_time() + work_s

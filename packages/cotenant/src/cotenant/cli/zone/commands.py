@@ -129,7 +129,9 @@ def switch(
     name: Name,
     setting: Annotated[
         str,
-        Parameter(help="latency, throughput, weighted, exclusive or siblings; or weights, root/MODE or sub/MODE."),
+        Parameter(
+            help="latency, throughput, weighted, exclusive, siblings or apart; or weights, root/MODE or sub/MODE."
+        ),
     ],
     /,
     *,

@@ -164,6 +164,7 @@ def _row(row: JsonObject) -> str:
         + (f", memory.low {int(row['memoryLowBytes']) >> 20} MiB" if "memoryLowBytes" in row else "")
         + (f", io.weight {row['ioWeight']}" if "ioWeight" in row else "")
         + (f", reclaimed to {int(row['reclaimToBytes']) >> 20} MiB" if "reclaimToBytes" in row else "")
+        + (f", party {row['party']}" if "party" in row else "")
         + "".join(f", {name} {kind}" for name, kind in row.get("threads", {}).items())
     )
 

@@ -22,6 +22,7 @@ from cotenant.drivers.ebpf.digests import check_digest
 from cotenant.drivers.ebpf.libbpf import LoadedObject, objects_folder, possible_cpus, version
 from cotenant.drivers.ebpf.zone_scheduler import BPF_FILES, ZoneSchedulers
 from cotenant.model.errors import Permanent, Transient, Unsupported
+from cotenant.model.zones.apart import ApartTable
 from cotenant.model.zones.setting import ZoneMode
 from cotenant.model.zones.table import SchedulerState
 
@@ -108,6 +109,7 @@ class SubSchedulers(ZoneSchedulers):
         starved_ms: int = 1000,
         own_cpus: Sequence[int] = (),
         siblings: Mapping[int, int] = MappingProxyType({}),
+        apart: ApartTable | None = None,
         read_state: Callable[[], SchedulerState] = sched_ext.read_state,
     ) -> None:
         read_state()
@@ -122,6 +124,7 @@ class SubSchedulers(ZoneSchedulers):
             starved_ms=starved_ms,
             own_cpus=own_cpus,
             siblings=siblings,
+            apart=apart,
             read_state=read_state,
         )
 

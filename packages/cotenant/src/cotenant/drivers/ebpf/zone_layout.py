@@ -10,11 +10,12 @@ import struct
 from collections.abc import Iterable, Mapping
 
 from cotenant.model.errors import Unsupported
+from cotenant.model.zones.apart import MOST_PARTIES, ApartTable, Within
 from cotenant.model.zones.setting import MAX_CPUS
 from cotenant.model.zones.table import LateDispatch, SchedulerExit, ZoneClass, ZoneRow
 
 KEY = struct.Struct("=Q")  # a cgroup's id
-ROW = struct.Struct("=HHIII")
+ROW = struct.Struct("=BBHIII")
 THREAD = struct.Struct("=IQ16s")
 LATE = struct.Struct("=QQQII")
 EXIT = struct.Struct("=QQ64s192s")
@@ -26,16 +27,18 @@ _NAME_BYTES = 16
 _WORDS = MAX_CPUS // 64
 EXCLUSIVE = struct.Struct(f"=QQ{_WORDS}Q")  # .rodata of the exclusive scheduler
 SIBLINGS = struct.Struct(f"=QQ{MAX_CPUS}H")  # .rodata of the siblings scheduler
+_LEVEL = len(Within) * MOST_PARTIES
+APART = struct.Struct(f"=QQ{_LEVEL}Q{_LEVEL}Q{2 * MAX_CPUS}H")  # .data of the apart scheduler
 COUNTS = ("service", "batch", "late", "lost", "kicked", "kept", "overdue")
 
 
-def pack_row(row: ZoneRow) -> bytes:
-    """`struct zone_row`."""
-    return ROW.pack(row.zone_class, len(row.threads), row.weight, row.slice_us, row.late_us)
+def pack_row(row: ZoneRow, party: int = 0) -> bytes:
+    """`struct zone_row`; `party`: the number of the row's."""
+    return ROW.pack(row.zone_class, party, len(row.threads), row.weight, row.slice_us, row.late_us)
 
 
-def pack_threads(cgroup: int, row: ZoneRow) -> dict[bytes, bytes]:
-    """`struct zone_thread` and its row, of each of the row's threads."""
+def pack_threads(cgroup: int, row: ZoneRow, party: int = 0) -> dict[bytes, bytes]:
+    """`struct zone_thread` and its row, of each of the row's threads, which are of the row's party."""
     found = {}
     for thread in row.threads:
         name = thread.name.removesuffix("*").encode()
@@ -43,14 +46,14 @@ def pack_threads(cgroup: int, row: ZoneRow) -> dict[bytes, bytes]:
         compared = 8 + (len(name) if thread.name.endswith("*") else _NAME_BYTES)
         late_us = row.late_us if thread.zone_class is ZoneClass.SERVICE else 0
         found[THREAD.pack(8 * compared, cgroup, name)] = ROW.pack(
-            thread.zone_class, 0, row.weight, thread.slice_us, late_us
+            thread.zone_class, party, 0, row.weight, thread.slice_us, late_us
         )
     return found
 
 
 def unpack_row(value: bytes) -> ZoneRow:
-    """The row in a value of the policy table; its threads are in another."""
-    zone_class, _, weight, slice_us, late_us = ROW.unpack(value)
+    """The row in a value of the policy table, without its party's name; its threads are in another."""
+    zone_class, _, _, weight, slice_us, late_us = ROW.unpack(value)
     return ZoneRow(ZoneClass(zone_class), weight, slice_us, late_us)
 
 
@@ -71,6 +74,17 @@ def pack_siblings(starved_ns: int, cpus: int, siblings: Mapping[int, int]) -> by
     if cpus > MAX_CPUS:
         raise Unsupported("cores kept from batch (siblings)", f"a machine with at most {MAX_CPUS} CPUs")
     return SIBLINGS.pack(starved_ns, cpus, *(siblings.get(cpu, cpu) for cpu in range(MAX_CPUS)))
+
+
+def pack_apart(starved_ns: int, cpus: int, table: ApartTable) -> bytes:
+    """Rules of the apart scheduler: `cpus`, one more than the highest CPU. Raises `Unsupported` where there are too
+    many.
+    """
+    if cpus > MAX_CPUS:
+        raise Unsupported("parties kept apart (apart)", f"a machine with at most {MAX_CPUS} CPUs")
+    masks = [word for words in (table.always, table.late) for level in words for word in level]
+    places = [where.get(cpu, cpu) for where in (table.cores, table.caches) for cpu in range(MAX_CPUS)]
+    return APART.pack(starved_ns, cpus, *masks, *places)
 
 
 def unpack_late(record: bytes) -> LateDispatch:

@@ -26,6 +26,7 @@ from cotenant.drivers.ebpf.pinned import PinnedMap
 from cotenant.drivers.ebpf.ring import RingReader
 from cotenant.drivers.ebpf.urgency import rcu_threads, urgent
 from cotenant.model.errors import InvalidInput, Permanent, Unsupported
+from cotenant.model.zones.apart import ApartTable
 from cotenant.model.zones.setting import ZoneMode
 from cotenant.model.zones.table import LateDispatch, SchedulerExit, SchedulerState, ThreadRow, ZoneClass, ZoneRow
 
@@ -47,10 +48,11 @@ def check_version(found: tuple[int, int]) -> None:
 
 class ZoneMaps:
     """The pinned maps of a zone: its rows, late dispatches, counters and the last exit. Usable while schedulers
-    come and go.
+    come and go. `apart`: numbers the rows' parties.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, apart: ApartTable) -> None:
+        self._apart = apart
         self._rows = PinnedMap(folder / "zone_policy", zone_layout.KEY.size, zone_layout.ROW.size)
         self._threads = PinnedMap(folder / "zone_threads", zone_layout.THREAD.size, zone_layout.ROW.size)
         self._of_threads: dict[int, tuple[ThreadRow, ...]] = {}
@@ -62,10 +64,11 @@ class ZoneMaps:
 
     def put(self, cgroup: int, row: ZoneRow) -> None:
         """Set the row of a cgroup (its id: the inode of its folder). Takes effect at the task's next dispatch."""
-        wanted = zone_layout.pack_threads(cgroup, row)
+        party = self._apart.number(row.party)
+        wanted = zone_layout.pack_threads(cgroup, row, party)
         for key, value in wanted.items():
             self._threads.put(key, value)
-        self._rows.put(zone_layout.KEY.pack(cgroup), zone_layout.pack_row(row))
+        self._rows.put(zone_layout.KEY.pack(cgroup), zone_layout.pack_row(row, party))
         before = self._of_threads.pop(cgroup, ())
         for key in zone_layout.pack_threads(cgroup, replace(row, threads=before)).keys() - wanted.keys():
             self._threads.drop(key)
@@ -119,8 +122,8 @@ class ZoneSchedulers:
 
     `name`: of the zone, one path component; its maps are pinned in a folder of this name below `bpf_files`.
     `starved_ms`: the bound on the wait of batch; `own_cpus`: CPUs of services under the exclusive scheduler;
-    `siblings`: the other thread of each CPU's core, for the siblings scheduler. Raises `Unsupported` with what is
-    missing.
+    `siblings`: the other thread of each CPU's core, for the siblings scheduler; `apart`: the rules of the apart
+    scheduler. Raises `Unsupported` with what is missing.
     """
 
     _object = ""  # begins the names of the objects of this kind of scheduler, after "zone_"
@@ -134,6 +137,7 @@ class ZoneSchedulers:
         starved_ms: int = 1000,
         own_cpus: Sequence[int] = (),
         siblings: Mapping[int, int] = MappingProxyType({}),
+        apart: ApartTable | None = None,
         read_state: Callable[[], SchedulerState] = sched_ext.read_state,
     ) -> None:
         if not name or name != os.path.basename(name) or name.startswith("."):
@@ -142,6 +146,7 @@ class ZoneSchedulers:
         self._starved_ms = starved_ms
         self._own_cpus = tuple(own_cpus)
         self._siblings = dict(siblings)
+        self._apart = apart or ApartTable()
         self._rcu = rcu_threads()
         read_state()
         check_version(version())
@@ -154,7 +159,7 @@ class ZoneSchedulers:
                 (self.folder / "zone_threads").unlink(missing_ok=True)
             for mode in modes:
                 self._loaded[mode] = self._load(mode)
-            self.maps = ZoneMaps(self.folder)
+            self.maps = ZoneMaps(self.folder, self._apart)
         except OSError as error:
             self._unload()
             raise Unsupported("a kernel scheduler of its own", f"a BPF file system at {bpf_files}: {error}") from error
@@ -174,6 +179,9 @@ class ZoneSchedulers:
             if mode is ZoneMode.SIBLINGS:
                 constants = zone_layout.pack_siblings(self._starved_ms * 1_000_000, possible_cpus(), self._siblings)
                 loaded.set_variables(".rodata", constants)
+            if mode is ZoneMode.APART:
+                rules = zone_layout.pack_apart(self._starved_ms * 1_000_000, possible_cpus(), self._apart)
+                loaded.set_variables(".data", rules)
             self._prepare(loaded)
 
         path = objects_folder() / f"zone_{self._object}{mode.value}.bpf.o"

@@ -40,6 +40,20 @@ def read_topology(sys_root: str = "/sys") -> tuple[LogicalCpu, ...]:
     return tuple(found)
 
 
+def read_last_level_caches(sys_root: str = "/sys") -> dict[int, int]:
+    """Of each online CPU the lowest one that shares its cache of the last level; without those that sysfs says nothing
+    of.
+    """
+    base = Path(sys_root, "devices/system/cpu")
+    found = {}
+    for cpu in _cpus(base / "online"):
+        levels = {_number(place / "level"): place for place in (base / f"cpu{cpu}" / "cache").glob("index[0-9]*")}
+        shared = _cpus(levels[max(levels)] / "shared_cpu_list") if levels else ()
+        if shared:
+            found[cpu] = min(shared)
+    return found
+
+
 def _cpus(path: Path) -> tuple[int, ...]:
     try:
         return parse_cpus(path.read_text(encoding="ascii", errors="replace"))

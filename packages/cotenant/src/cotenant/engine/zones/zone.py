@@ -318,6 +318,9 @@ class Zone:
                 True,
                 Reason("zone-canary", "kept: services had just become late: nothing to compare it with"),
             )
+        elif self.setting.mode is ZoneMode.APART and trial.rows_before is None:
+            # what it costs was asked for: rules that were given up for a gain would keep nothing apart
+            kept, reason = True, Reason("zone-canary", "kept: what its rules keep apart is not weighed against speed")
         elif before is None or returning:
             kept, reason = True, Reason("zone-canary", "kept: nothing to compare it with")
         else:

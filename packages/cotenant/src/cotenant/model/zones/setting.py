@@ -22,6 +22,7 @@ class ZoneMode(StrEnum):
     WEIGHTED = "weighted"
     EXCLUSIVE = "exclusive"
     SIBLINGS = "siblings"
+    APART = "apart"
 
     @property
     def shown(self) -> str:
@@ -30,9 +31,9 @@ class ZoneMode(StrEnum):
 
 
 # Exclusive takes CPUs away from batch even where services are idle, siblings while a service runs on the other thread
-# of their core, so a zone has them only where its author lists them.
+# of their core, and apart needs rules, so a zone has them only where its author asks for them.
 USUAL_MODES = (ZoneMode.LATENCY, ZoneMode.THROUGHPUT, ZoneMode.WEIGHTED)
-MAX_CPUS = 1024  # of bpf/zone_exclusive.bpf.c and bpf/zone_siblings.bpf.c
+MAX_CPUS = 1024  # of bpf/zone_exclusive.bpf.c, bpf/zone_siblings.bpf.c and bpf/zone_apart.h
 
 
 @dataclass(frozen=True, slots=True)

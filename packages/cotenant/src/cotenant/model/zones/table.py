@@ -57,7 +57,7 @@ class ZoneRow:
     """How tasks of one cgroup are scheduled. `weight` 0: the cgroup's cpu.weight; `slice_us` 0: the scheduler's
     own; `late_us` 0: no events. `memory_low_bytes`, `io_weight`: its protection beyond the CPU, 0: its own;
     `reclaim_to_bytes`: its memory is reclaimed in steps until it has no more than this, 0: it is left alone; `threads`:
-    those with a row of their own.
+    those with a row of their own; `party`: of the rules about what never runs at once (apart.py), "": none.
     """
 
     zone_class: ZoneClass
@@ -68,6 +68,7 @@ class ZoneRow:
     io_weight: int = 0
     reclaim_to_bytes: int = 0
     threads: tuple[ThreadRow, ...] = ()
+    party: str = ""
 
     def __post_init__(self) -> None:
         for name, value, most in (

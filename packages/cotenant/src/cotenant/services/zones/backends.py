@@ -27,6 +27,7 @@ from cotenant.model.errors import Permanent, Transient, Unsupported
 from cotenant.model.machine.knob import GiveBack, Knob, KnobTarget, LeaseState, SetKnob
 from cotenant.model.machine.node_decision import Reason
 from cotenant.model.machine.run_queue import RunQueueReading
+from cotenant.model.zones.apart import ApartTable
 from cotenant.model.zones.setting import USUAL_MODES, ExclusiveCpus, ZoneMode, ZoneSetting
 from cotenant.model.zones.table import LateDispatch, SchedulerExit, ZoneClass, ZoneRow
 from cotenant.policy.zone.cores import own_cpus, siblings_of
@@ -204,7 +205,7 @@ class WeightsBackend:
 
 class RootBackend:
     """One kernel scheduler for the machine, held by this process. `tree`: where cgroup v2 is mounted; `exclusive`:
-    of the exclusive scheduler.
+    of the exclusive scheduler; `apart`: the rules of the apart scheduler.
     """
 
     def __init__(
@@ -214,8 +215,10 @@ class RootBackend:
         tree: Path,
         exclusive: ExclusiveCpus | None = None,
         bpf_files: Path = BPF_FILES,
+        apart: ApartTable | None = None,
     ) -> None:
         self._bpf_files = bpf_files
+        self._apart = apart
         self._name = name
         self._modes = modes
         self._tree = tree
@@ -293,7 +296,12 @@ class RootBackend:
 
     def _load(self) -> ZoneSchedulers:
         return ZoneSchedulers(
-            self._name, self._modes, bpf_files=self._bpf_files, own_cpus=self._own_cpus(), siblings=self._siblings()
+            self._name,
+            self._modes,
+            bpf_files=self._bpf_files,
+            own_cpus=self._own_cpus(),
+            siblings=self._siblings(),
+            apart=self._apart,
         )
 
     def _siblings(self) -> dict[int, int]:
@@ -350,8 +358,9 @@ class SubBackend(RootBackend):
         group: str,
         exclusive: ExclusiveCpus | None = None,
         bpf_files: Path = BPF_FILES,
+        apart: ApartTable | None = None,
     ) -> None:
-        super().__init__(name, modes, tree, exclusive, bpf_files)
+        super().__init__(name, modes, tree, exclusive, bpf_files, apart)
         self._group = group
 
     def _load(self) -> ZoneSchedulers:
@@ -366,4 +375,5 @@ class SubBackend(RootBackend):
             bpf_files=self._bpf_files,
             own_cpus=self._own_cpus(),
             siblings=self._siblings(),
+            apart=self._apart,
         )

@@ -17,6 +17,7 @@ from enum import StrEnum
 
 from cotenant.engine.zones.zone import Zone, ZoneLimits
 from cotenant.model.errors import InvalidInput
+from cotenant.model.zones.apart import MOST_RULES, ApartRule, RuleTime, parties_of
 from cotenant.model.zones.setting import USUAL_MODES, Backend, ExclusiveCpus, ZoneMode, ZoneSetting
 from cotenant.model.zones.table import ZoneRow
 from cotenant.policy.zone.deciding import ZoneConfig
@@ -67,6 +68,7 @@ class ClassRule:
     slice_us: int = 0
     weight: int = 0
     threads: tuple[ZoneThreads, ...] = ()
+    party: str = ""
 
     def __post_init__(self) -> None:
         _check_labels(self.labels)
@@ -74,7 +76,7 @@ class ClassRule:
 
     def row(self) -> ZoneRow:
         """The row of the policy table."""
-        return row_of(self.kind, self.weight, self.slice_us, self.late_ms, self.threads)
+        return row_of(self.kind, self.weight, self.slice_us, self.late_ms, self.threads, self.party)
 
 
 def _match(wanted: Mapping[str, str], labels: Mapping[str, str]) -> bool:
@@ -93,6 +95,7 @@ def _check_labels(labels: Mapping[str, str]) -> None:
 class ZoneDefinition:
     """One zone. `start`: the scheduler that the sub and root back ends start with; `modes`: those that they may
     switch to, and `start` where they are the usual ones; `exclusive`: the CPUs of services under the exclusive one;
+    `apart`: what never runs at once under the apart one, which is the only one unless all rules are for late services;
     `nodes`: where it runs, empty: everywhere; `vm`: in a virtual machine, whose groups these are; `pods`: what it
     starts there, each a group of its name.
     """
@@ -108,6 +111,7 @@ class ZoneDefinition:
     start: ZoneMode = ZoneMode.WEIGHTED
     modes: tuple[ZoneMode, ...] = USUAL_MODES
     exclusive: ExclusiveCpus = field(default_factory=ExclusiveCpus)
+    apart: tuple[ApartRule, ...] = ()
     period_ms: int = 1000
     policy: ZoneConfig = field(default_factory=ZoneConfig)
     limits: ZoneLimits = field(default_factory=ZoneLimits)
@@ -138,6 +142,7 @@ class ZoneDefinition:
                 or names.count(name) > 1
             ):
                 raise InvalidInput("groups", name, "groups that are not one another's and not listed twice")
+        self._check_apart()
         if self.start not in self.modes and self.modes == USUAL_MODES:
             object.__setattr__(self, "modes", (*USUAL_MODES, self.start))
         if self.start not in self.modes:
@@ -168,6 +173,31 @@ class ZoneDefinition:
             )
         if not SHORTEST_PERIOD_MS <= self.period_ms <= LONGEST_PERIOD_MS:
             raise InvalidInput("period_ms", self.period_ms, f"{SHORTEST_PERIOD_MS} to {LONGEST_PERIOD_MS}")
+
+    def _check_apart(self) -> None:
+        """Rules without a scheduler that keeps them would be held by nothing, and a scheduler without rules does
+        nothing.
+        """
+        if not self.apart:
+            if ZoneMode.APART in (*self.modes, self.start):
+                raise InvalidInput("modes", "apart", "rules in the field apart", "apart keeps what they say")
+            return
+        if len(self.apart) > MOST_RULES:
+            raise InvalidInput("apart", len(self.apart), f"at most {MOST_RULES} rules")
+        named = {group.party for group in self.groups} | {rule.party for rule in self.rules}
+        for party in parties_of(self.apart):
+            if party not in named:
+                raise InvalidInput("apart", party, "the party of a group or a rule")
+        if self.vm is not None or self.backend not in (BackendChoice.ROOT, BackendChoice.SUB):
+            where = "in a guest" if self.vm is not None else self.backend.value
+            raise InvalidInput("apart", f"with backend {where}", "backend root or sub", "weights keep no rule")
+        if self.modes == USUAL_MODES:
+            object.__setattr__(self, "modes", (ZoneMode.APART,))
+            object.__setattr__(self, "start", ZoneMode.APART)
+        if ZoneMode.APART not in self.modes:
+            raise InvalidInput("modes", ", ".join(self.modes), "apart among them, for the rules")
+        if self.modes != (ZoneMode.APART,) and any(rule.when is RuleTime.ALWAYS for rule in self.apart):
+            raise InvalidInput("modes", ", ".join(self.modes), "apart alone where a rule always holds")
 
     @property
     def common_group(self) -> str:
@@ -225,7 +255,7 @@ def setting_of(text: str, current: ZoneSetting) -> ZoneSetting:
     """A setting as a user writes it: `weights`, `root/latency`, or a mode alone, on the back end that runs. Raises
     `InvalidInput`.
     """
-    expected = "weights, a mode (latency, throughput, weighted, exclusive, siblings), or root/MODE or sub/MODE"
+    expected = "weights, a mode (latency, throughput, weighted, exclusive, siblings, apart), or root/MODE or sub/MODE"
     backend, slash, mode = text.partition("/")
     try:
         if slash:

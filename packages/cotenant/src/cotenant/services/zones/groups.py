@@ -7,6 +7,7 @@ from enum import StrEnum
 
 from cotenant.model.errors import InvalidInput
 from cotenant.model.machine.knob import Knob, KnobTarget
+from cotenant.model.zones.apart import check_party
 from cotenant.model.zones.table import LONGEST_LATE_US, ThreadRow, ZoneClass, ZoneRow
 
 
@@ -41,17 +42,24 @@ class ZoneThreads:
 
 
 def row_of(
-    kind: GroupClass, weight: int, slice_us: int, late_ms: float, threads: tuple[ZoneThreads, ...] = ()
+    kind: GroupClass,
+    weight: int,
+    slice_us: int,
+    late_ms: float,
+    threads: tuple[ZoneThreads, ...] = (),
+    party: str = "",
 ) -> ZoneRow:
     """The row of the policy table. Raises `InvalidInput`."""
+    check_party("party", party)
     own = tuple(entry.row() for entry in threads)
-    return ZoneRow(ZoneClass[kind.name], weight, slice_us, late_us_of(late_ms), threads=own)
+    return ZoneRow(ZoneClass[kind.name], weight, slice_us, late_us_of(late_ms), threads=own, party=party)
 
 
 @dataclass(frozen=True, slots=True)
 class ZoneGroup:
     """One group. `kind`: its class. `late_ms`: a task that waits for a CPU longer than this is a late dispatch; 0:
-    none. `slice_us`, `weight` 0: the scheduler's own; `threads`: those of another class.
+    none. `slice_us`, `weight` 0: the scheduler's own; `threads`: those of another class; `party`: in the zone's rules
+    `apart`.
     """
 
     group: str
@@ -60,6 +68,7 @@ class ZoneGroup:
     slice_us: int = 0
     weight: int = 0
     threads: tuple[ZoneThreads, ...] = ()
+    party: str = ""
 
     def __post_init__(self) -> None:
         if not self.group or self.group.startswith("/") or "\n" in self.group:
@@ -69,4 +78,4 @@ class ZoneGroup:
 
     def row(self) -> ZoneRow:
         """The row of the policy table."""
-        return row_of(self.kind, self.weight, self.slice_us, self.late_ms, self.threads)
+        return row_of(self.kind, self.weight, self.slice_us, self.late_ms, self.threads, self.party)

@@ -20,11 +20,13 @@ from cotenant.drivers.ebpf.libbpf import version
 from cotenant.drivers.ebpf.runqueue import RunQueue
 from cotenant.drivers.ebpf.sub_scheduler import check_sub_schedulers
 from cotenant.drivers.ebpf.zone_scheduler import BPF_FILES
-from cotenant.drivers.proc.topology import read_topology
+from cotenant.drivers.proc.topology import read_last_level_caches, read_topology
 from cotenant.engine.node.interfaces import Keeper
 from cotenant.model.errors import CotenantError, InvalidInput, Permanent
+from cotenant.model.zones.apart import ApartTable
 from cotenant.model.zones.setting import Backend, ZoneMode
 from cotenant.model.zones.state import ZoneChange
+from cotenant.policy.zone.apart import apart_table
 from cotenant.policy.zone.cores import own_cpus, siblings_of
 from cotenant.services.zones.agent_view import ZoneAgentView
 from cotenant.services.zones.backends import (
@@ -85,6 +87,8 @@ def check_host(definition: ZoneDefinition, host: ZoneSupport, agent: str | None)
         own_cpus(read_topology(), definition.exclusive)  # raises where this machine has too few cores
     if loads and ZoneMode.SIBLINGS in definition.modes:
         siblings_of(read_topology())  # raises where its cores have other than two threads
+    if loads:
+        _apart(definition)  # raises where this machine lacks what the rules name
     if definition.backend is BackendChoice.ROOT and not host.root:
         sched_ext.read_state()  # raises with what is missing where it is the kernel
         raise Permanent("a root scheduler needs root, cgroup v2 for the CPU controller, and built objects (make bpf)")
@@ -111,10 +115,12 @@ async def opened(
     backends: dict[Backend, ZoneBackend] = {}
     if host.sub and definition.common_group:
         backends[Backend.SUB] = SubBackend(
-            name, definition.modes, tree, definition.common_group, definition.exclusive, files
+            name, definition.modes, tree, definition.common_group, definition.exclusive, files, _apart(definition)
         )
     if host.root:
-        backends[Backend.ROOT] = RootBackend(name, definition.modes, tree, definition.exclusive, files)
+        backends[Backend.ROOT] = RootBackend(
+            name, definition.modes, tree, definition.exclusive, files, _apart(definition)
+        )
     backends[Backend.WEIGHTS] = WeightsBackend(keeper, counter)
     zone = definition.machine(Backend.ROOT in backends, Backend.SUB in backends)
     try:
@@ -150,6 +156,13 @@ async def opened(
     finally:
         if counter is not None:
             counter.close()
+
+
+def _apart(definition: ZoneDefinition) -> ApartTable | None:
+    """The zone's rules on this machine; None where it has none."""
+    if not definition.apart:
+        return None
+    return apart_table(definition.apart, read_topology(), read_last_level_caches())
 
 
 def _wait_counter(layout: CgroupLayout, warn: Callable[[str], None]) -> RunQueue | None:

@@ -74,6 +74,7 @@ def _row(row: ZoneRow) -> JsonObject:
         **({"ioWeight": row.io_weight} if row.io_weight else {}),
         **({"reclaimToBytes": row.reclaim_to_bytes} if row.reclaim_to_bytes else {}),
         **({"threads": {entry.name: entry.zone_class.name.lower() for entry in row.threads}} if row.threads else {}),
+        **({"party": row.party} if row.party else {}),
     }
 
 

@@ -11,6 +11,7 @@ from cotenant.drivers.ebpf import zone_layout as layout
 from cotenant.drivers.ebpf.sched_ext import read_state, supported
 from cotenant.drivers.ebpf.zone_scheduler import check_version
 from cotenant.model.errors import InvalidInput, Unsupported
+from cotenant.model.zones.apart import MOST_PARTIES, ApartTable, Within
 from cotenant.model.zones.setting import MAX_CPUS
 from cotenant.model.zones.table import LateDispatch, ThreadRow, ZoneClass, ZoneRow
 
@@ -76,6 +77,31 @@ def test_constants_of_the_siblings_scheduler_match_its_source() -> None:
         layout.pack_siblings(7, 1025, {})
 
 
+def test_rules_of_the_apart_scheduler_match_its_source() -> None:
+    source = (Path(__file__).parents[6] / "bpf" / "zone_apart.h").read_text()
+    assert f"#define MAX_CPUS {MAX_CPUS}\n" in source
+    assert f"#define PARTIES {MOST_PARTIES} " in source
+    assert f"#define LEVELS {len(Within)} " in source
+    members = re.search(r"\nvolatile struct {\n(.*?)} apart", source, re.DOTALL)
+    assert members is not None
+    assert re.findall(r"(__u\d+) (\w+)(\S*);", members[1]) == [
+        ("__u64", "starved_ns", ""),
+        ("__u64", "cpus", ""),
+        ("__u64", "always", "[LEVELS][PARTIES]"),
+        ("__u64", "late", "[LEVELS][PARTIES]"),
+        ("__u16", "place", "[2][MAX_CPUS]"),
+    ]
+    always, late = ((tuple(range(at, at + 8)), (0,) * 8, (at,) * 8) for at in (1, 100))
+    table = ApartTable(("a", "b"), always, late, {3: 1}, {3: 0, 2: 0})
+    starved, cpus, *rest = layout.APART.unpack(layout.pack_apart(7, 4, table))
+    assert (starved, cpus) == (7, 4)
+    assert rest[:48] == [word for words in (always, late) for level in words for word in level]
+    cores, caches = rest[48 : 48 + MAX_CPUS], rest[48 + MAX_CPUS :]
+    assert (cores[:4], caches[:4], len(caches)) == ([0, 1, 2, 1], [0, 1, 0, 0], MAX_CPUS)
+    with pytest.raises(Unsupported, match="at most 1024 CPUs"):
+        layout.pack_apart(7, 1025, table)
+
+
 def test_constants_of_the_program_that_counts_shared_cores_match_its_source() -> None:
     source = (Path(__file__).parents[6] / "bpf" / "smt.bpf.c").read_text()
     assert f"#define MAX_CPUS {MAX_CPUS}\n" in source
@@ -99,6 +125,7 @@ def test_services_and_batch_both_need_a_cpu(cpus: int, own: tuple[int, ...]) -> 
 def test_rows_and_events_come_back() -> None:
     row = ZoneRow(ZoneClass.BATCH, 300, 10_000, 5)
     assert layout.unpack_row(layout.pack_row(row)) == row
+    assert layout.pack_row(row, 3)[:4] == b"\2\3\0\0"
     assert layout.pack_row(replace(row, threads=(ThreadRow("gc*", ZoneClass.BATCH),)))[:4] == b"\2\0\1\0"
     event = layout.unpack_late(layout.LATE.pack(5_000_000, 77, 20_000_000, 12, 1) + b"rest")
     assert event == LateDispatch(5000, 77, 20_000, 12, ZoneClass.SERVICE)
@@ -118,6 +145,8 @@ def test_threads_are_compared_by_the_beginning_of_their_name_or_the_whole() -> N
         ZoneRow(ZoneClass.BATCH, 300, 7),  # a batch thread is never late
         ZoneRow(ZoneClass.SERVICE, 300, 0, 9),
     ]
+    of_party = layout.pack_threads(5, ZoneRow(ZoneClass.SERVICE, threads=threads), 4)
+    assert {value[1] for value in of_party.values()} == {4}
 
 
 @pytest.mark.parametrize("name", ["", "*", "a*b", "sixteen-letters-", "a\n"])

@@ -1,6 +1,6 @@
 from pathlib import Path
 
-from cotenant.drivers.proc.topology import read_topology
+from cotenant.drivers.proc.topology import read_last_level_caches, read_topology
 from cotenant.model.machine.counters import LogicalCpu
 
 
@@ -45,3 +45,17 @@ def test_missing_topology_defaults_to_the_simplest(tmp_path: Path) -> None:
 
 def test_without_sysfs_there_are_none(tmp_path: Path) -> None:
     assert read_topology(str(tmp_path)) == ()
+
+
+def test_the_cache_of_the_last_level_and_cpus_without_one(tmp_path: Path) -> None:
+    for number, shared in ((0, "0,2"), (1, "1,3"), (2, "0,2")):
+        cpu(tmp_path, number)
+        for index, level, cpus in ((0, 1, str(number)), (10, 3, shared), (2, 2, str(number))):
+            folder = tmp_path / f"devices/system/cpu/cpu{number}/cache/index{index}"
+            folder.mkdir(parents=True)
+            (folder / "level").write_text(f"{level}\n")
+            (folder / "shared_cpu_list").write_text(f"{cpus}\n")
+    cpu(tmp_path, 4)
+    (tmp_path / "devices/system/cpu/online").write_text("0-2,4\n")
+    assert read_last_level_caches(str(tmp_path)) == {0: 0, 1: 1, 2: 0}
+    assert read_last_level_caches(str(tmp_path / "none")) == {}

@@ -84,6 +84,17 @@ def test_a_worse_setting_is_undone_and_not_tried_again_for_a_while() -> None:
     assert zone.measured(200, reading(50)) == (Attach(LATENCY),)
 
 
+def test_rules_that_keep_parties_apart_are_not_given_up_for_speed() -> None:
+    apart = ZoneSetting(Backend.ROOT, ZoneMode.APART)
+    zone = make(apart)
+    zone.start(0, before=reading(0, batch_us=4_000_000))
+    zone.attached(0)
+    zone.verified(0, True)
+    assert zone.measured(5, reading(200, batch_us=1_000_000)) == ()
+    assert (zone.state, zone.setting, zone.history[-1].kept) == (ZoneState.ACTIVE, apart, True)
+    assert "not weighed against speed" in zone.history[-1].outcome
+
+
 def test_worse_rows_are_restored() -> None:
     zone = active(WEIGHTED)
     (put,) = zone.measured(20, reading(50))

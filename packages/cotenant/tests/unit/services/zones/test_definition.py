@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from cotenant.model.errors import InvalidInput
+from cotenant.model.zones.apart import ApartRule, Within
 from cotenant.model.zones.setting import USUAL_MODES, Backend, ZoneMode, ZoneSetting
 from cotenant.model.zones.table import ThreadRow, ZoneClass, ZoneRow
 from cotenant.services.zones.definition import (
@@ -80,6 +81,53 @@ def test_cores_without_batch_are_had_by_name_only_and_not_in_a_guest(tmp_path: P
     assert read(tmp_path, text).modes == (*USUAL_MODES, ZoneMode.SIBLINGS)
     with pytest.raises(InvalidInput, match="none in a guest, whose CPUs are not threads"):
         read(tmp_path, text + "vm: {cpus: 2}\n")
+
+
+TENANTS = """
+zone: tenants
+backend: root
+groups:
+  - {group: a, kind: batch, party: tenant-a}
+  - {group: b, kind: batch, party: tenant-b}
+  - {group: web, kind: service, late_ms: 5, party: web}
+"""
+ALWAYS = "apart: [{parties: [tenant-a, tenant-b]}]\n"
+LATE = "apart: [{parties: [web, tenant-a], within: machine, when: late}]\n"
+
+
+def test_rules_of_parties_choose_the_scheduler_that_keeps_them(tmp_path: Path) -> None:
+    zone = read(tmp_path, TENANTS + ALWAYS)
+    assert (zone.modes, zone.start) == ((ZoneMode.APART,), ZoneMode.APART)
+    assert zone.rows()["a"].party == "tenant-a"
+    assert zone.apart == (ApartRule(("tenant-a", "tenant-b")),)
+    late = read(tmp_path, TENANTS + LATE + "modes: [latency, apart]\nstart: latency\n")
+    assert late.modes == (ZoneMode.LATENCY, ZoneMode.APART)
+    assert late.apart[0].within is Within.MACHINE
+    found = read(
+        tmp_path,
+        "zone: t\nbackend: root\napplications: [{namespace: a}]\n"
+        "rules: [{kind: batch, labels: {t: a}, party: a}, {kind: batch, party: b}]\napart: [{parties: [a, b]}]\n",
+    )
+    assert [rule.row().party for rule in found.rules] == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (TENANTS + ALWAYS + "modes: [latency, apart]\nstart: latency\n", "apart alone where a rule always holds"),
+        (TENANTS + LATE + "modes: [latency]\nstart: latency\n", "apart among them"),
+        (TENANTS + "start: apart\n", "rules in the field apart"),
+        (TENANTS + ALWAYS.replace("tenant-b", "tenant-c"), "the party of a group or a rule"),
+        (TENANTS.replace("root", "auto") + ALWAYS, "weights keep no rule"),
+        (TENANTS + ALWAYS + "vm: {cpus: 2}\n", "weights keep no rule"),
+        (TENANTS.replace("tenant-a", "A"), "1 to 40 of a-z"),
+        (TENANTS + ALWAYS.replace("}]", ", within: socket}]"), "core, cache, machine"),
+        (TENANTS + "apart: [" + "{parties: [tenant-a, tenant-b]}," * 33 + "]\n", "at most 32 rules"),
+    ],
+)
+def test_rules_that_nothing_would_keep_are_refused(tmp_path: Path, text: str, expected: str) -> None:
+    with pytest.raises(InvalidInput, match=expected):
+        read(tmp_path, text)
 
 
 def test_threads_have_rows_of_their_own_where_a_scheduler_is_loaded(tmp_path: Path) -> None:

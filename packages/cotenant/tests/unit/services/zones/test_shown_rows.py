@@ -16,6 +16,8 @@ def test_threads_with_rows_of_their_own_are_shown() -> None:
     row = ZoneRow(ZoneClass.SERVICE, threads=(ThreadRow("gc*", ZoneClass.BATCH), ThreadRow("wal", ZoneClass.SERVICE)))
     assert shown(stored(row)).endswith("late above - us, gc* batch, wal service")
     assert shown(stored(ZoneRow(ZoneClass.BATCH))) == "batch, weight own, slice usual us, late above - us"
+    party = ZoneRow(ZoneClass.BATCH, party="tenant-a")
+    assert shown(stored(party)).endswith("late above - us, party tenant-a")
 
 
 def test_the_limits_of_a_machine_and_of_all_are_shown() -> None:
