@@ -26,13 +26,14 @@ from random import Random
 
 from cotenant.drivers.kube.kinds.custom.elastic_quota import ELASTIC_QUOTAS, X_ELASTIC_QUOTAS
 from cotenant.drivers.kube.kinds.custom.reservation import RESERVATIONS
+from cotenant.model.cpus.spec import RESOURCE_STATUS, ResourceStatus
 from cotenant.model.devices.inventory import GPU_ISOLATION, NODE_ISOLATION
 from cotenant.model.errors import InvalidInput
 from cotenant.model.groups.quota import NAME, PREEMPTIBLE
-from cotenant.model.resources import Amounts
+from cotenant.model.resources import CPU_NAME, Amounts
 from cotenant.policy.admission.devices import check_devices, default_devices
 from cotenant.policy.admission.differences import difference
-from cotenant.policy.admission.documents import AdmissionRefusal, Document, labels_of, mapping
+from cotenant.policy.admission.documents import AdmissionRefusal, Document, annotations_of, labels_of, mapping
 from cotenant.policy.admission.holdings import check_holdings
 from cotenant.policy.admission.pods import check_pod, requests_of
 from cotenant.policy.admission.profiles import (
@@ -200,6 +201,8 @@ class Reviewer:
             found.append(
                 f"there is no quota {quota} (label {NAME}): the pod counts in the default quota until there is"
             )
+        if old is not None and _own_cpus(pod) and requests_of(pod).get(CPU_NAME) != requests_of(old).get(CPU_NAME):
+            found.append("the pod keeps the CPUs of its own that it has: a resize in place gives and takes none")
         if GPU_ISOLATION in labels and labels[GPU_ISOLATION] != before.get(GPU_ISOLATION):
             found.append(
                 f"a share of a GPU is given on nodes only whose label {NODE_ISOLATION} is {labels[GPU_ISOLATION]}"
@@ -331,6 +334,14 @@ def _mutated(given: Document, done: Mutation, refusal: AdmissionRefusal | None) 
     if refusal is not None:
         return ReviewOutcome(False, warnings=done.warnings, code=refusal.code, message=refusal.message)
     return ReviewOutcome(patch=difference(given, done.document), warnings=done.warnings)
+
+
+def _own_cpus(pod: Document) -> bool:
+    """Whether the scheduler gave it CPUs of its own."""
+    try:
+        return bool(ResourceStatus.parse(annotations_of(pod).get(RESOURCE_STATUS) or "{}").cpus)
+    except InvalidInput:
+        return False
 
 
 def _mixed(native: list[str]) -> str:

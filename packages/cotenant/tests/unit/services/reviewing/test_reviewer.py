@@ -142,6 +142,24 @@ def test_pods_with_whole_cpus_keep_them_when_they_are_resized() -> None:
     assert "integer" in response["status"]["message"] or "whole" in response["status"]["message"]
 
 
+def test_a_resize_of_a_pod_that_holds_cpus_says_that_it_keeps_them() -> None:
+    labels = {"koordinator.sh/qosClass": "LSR", "koordinator.sh/priority-class": "koord-prod"}
+    held = {"annotations": {"scheduling.koordinator.sh/resource-status": '{"cpuset": "0-1"}'}}
+    world = World()
+
+    def resized(to: str, **metadata: Any) -> list[str]:
+        old, made = pod(labels, cpu="2", **metadata), pod(labels, cpu=to, **metadata)
+        answer = world.ask("/validate-pod", made, "UPDATE", old, subResource="resize")
+        assert answer["allowed"]
+        found: list[str] = answer.get("warnings", [])
+        return found
+
+    (warning,) = resized("3", **held)
+    assert "keeps the CPUs of its own" in warning
+    assert resized("2", **held) == resized("3") == []
+    assert resized("3", annotations={"scheduling.koordinator.sh/resource-status": "?"}) == []
+
+
 def test_what_a_pod_asks_for_and_does_not_get_is_a_warning() -> None:
     world = World()
     given = pod({PREFIX + "name": "nowhere", "koordinator.sh/gpu-isolation-provider": "HAMi-core"})
