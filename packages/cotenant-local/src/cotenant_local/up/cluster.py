@@ -32,8 +32,8 @@ from cotenant.drivers.seals.seals import CERTIFICATE_FILE
 from cotenant.model.cluster.qos import BANDS
 from cotenant.model.errors import InvalidInput
 from cotenant.services.clients.scheduler_address import URL_FILE
+from cotenant.services.clients.traces_address import URL_FILE as TRACES_URL_FILE
 from cotenant.services.credit.opening import FILE
-from cotenant.services.traces.finding import URL_FILE as TRACES_URL_FILE
 from cotenant_local.apiserver.admission.webhooks import attach
 from cotenant_local.apiserver.assembly import assemble
 from cotenant_local.apiserver.contract import RequestTarget

@@ -190,9 +190,13 @@ def zone(
     name: Annotated[str, Parameter(help="The zone's name.")],
     /,
     *,
-    state_dir: Annotated[Path, Parameter(help="Folder with the state of this host's zones.")] = Path(
-        "/run/cotenant/zones"
-    ),
+    state_dir: Annotated[
+        Path,
+        Parameter(
+            name=("--zone-state-dir", "--state-dir"),
+            help="Folder with the state of each zone, as of `cotenant keeper`.",
+        ),
+    ] = Path("/run/cotenant/zones"),
     kubeconfig: Annotated[
         Path | None,
         Parameter(help="Of a ControlZone: how it stands on each node, from the API server of this file, instead."),

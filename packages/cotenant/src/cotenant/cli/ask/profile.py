@@ -75,7 +75,12 @@ def run(
     objective: Annotated[
         str, Parameter(help="NAMESPACE/NAME of a ServiceObjective: its p99 is the signal, its threshold the limit.")
     ] = "",
-    traces: Annotated[str, Parameter(help="Where `cotenant traces` listens.")] = "http://127.0.0.1:4318",
+    traces: Annotated[
+        str,
+        Parameter(
+            help="Where `cotenant traces` listens. Default: as `cotenant up` wrote it, else http://127.0.0.1:4318."
+        ),
+    ] = "",
     latency_file: Annotated[
         Path | None, Parameter(help='Lines of JSON with "p99_us", as the service appends them: the signal.')
     ] = None,

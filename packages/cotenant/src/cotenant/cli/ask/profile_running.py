@@ -16,6 +16,7 @@ from pathlib import Path
 
 from cotenant.cli.ask import profile_showing
 from cotenant.cli.interrupted import Interrupted
+from cotenant.cli.traces import asking
 from cotenant.drivers.kube.kinds.custom.workload_profile import USUAL_KIND
 from cotenant.model.cluster.workload_profile import ProfileAxis, WorkloadProfile, WorkloadRef
 from cotenant.model.errors import InvalidInput, Permanent, Transient, Unsupported
@@ -25,7 +26,6 @@ from cotenant.services.profiling.cluster import ProfileClient, split
 from cotenant.services.profiling.ladder import MEASURED, Ladder, LadderResult, climb
 from cotenant.services.profiling.machine import open_machine
 from cotenant.services.profiling.signals import LatencyFile, ObjectiveSignal, ProfiledSignal
-from cotenant.services.traces.client import TraceClient
 
 ABORTED, NOT_HERE = 1, 2
 _SLACK_S = 60.0
@@ -157,7 +157,7 @@ def _signal(request: RunRequest, pod: str) -> ProfiledSignal | None:
     if request.latency_file is not None:
         return LatencyFile(request.latency_file, request.objective_ms)
     if request.objective:
-        return ObjectiveSignal(TraceClient(request.traces, None, None), request.objective, pod)
+        return ObjectiveSignal(asking.client(request.traces, None, None), request.objective, pod)
     return None
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from cotenant.cli.local_directory import default_directory
+from cotenant.services.clients.traces_address import DEFAULT_URL
 from cotenant.services.traces.client import TraceClient
-from cotenant.services.traces.finding import DEFAULT_URL, written_url
+from cotenant.services.traces.finding import written_url
 
 
 def client(url: str, token_file: Path | None, ca: Path | None) -> TraceClient:

@@ -31,7 +31,10 @@ def objectives(url: str, token_file: Path | None, ca: Path | None, as_json: bool
     if as_json:
         return _json(found)
     if not found:
-        print("no objective is counted: start `cotenant traces` with --objectives FILE or --cluster")
+        print(
+            "no objective is counted: make a ServiceObjective in the cluster that `cotenant traces` watches "
+            "(--cluster, as in `cotenant up`), or start it with --objectives FILE"
+        )
         return 0
     headings = ("objective", "service", "goal", "target", "window", "state", "budget left", "burn", "worst replica")
     rows = [

@@ -112,7 +112,7 @@ def traces(query: TraceListQuery, url: str, token_file: Path | None, ca: Path | 
     headings = ("trace", "began", "service", "operation", "ms", "spans", "services", "")
     rows = [
         (
-            row.trace_id[:16],
+            row.beginning or row.trace_id,
             _clock(row.start_ns),
             row.service,
             row.operation,

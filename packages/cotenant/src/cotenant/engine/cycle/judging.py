@@ -139,7 +139,8 @@ class Judging:
                     ),
                 )
                 continue
-            verdict = self._components.placing.verdict(first, now_s, judgement)
+            with self._components.nominations.without_own(first):
+                verdict = self._components.placing.verdict(first, now_s, judgement)
             if FILTER in verdict.filters:
                 continue  # its group is set aside
             words, done = "", False

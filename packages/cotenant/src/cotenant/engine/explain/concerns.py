@@ -22,7 +22,7 @@ from cotenant.model.cluster.pod import Pod
 from cotenant.model.cpus.cpulist import format_cpus
 from cotenant.model.decisions.answers import Concern
 from cotenant.model.machine.node_decision import DecisionTerm
-from cotenant.model.resources import Amounts, format_amount
+from cotenant.model.resources import CPU_NAME, Amounts, format_amount
 from cotenant.policy.overcommit.predicted_use import LENT
 
 _MAX_RESERVATIONS = 1000  # searched for a pod
@@ -242,6 +242,18 @@ def _load(plugins: PluginRegistry, entry: PodInfo) -> Iterator[Concern]:
         yield Concern("load", entry.node, False, state.sentence())
 
 
+def resized_beside_its_cpus(pod: Pod, holds: Holdings) -> str:
+    """What to say of a pod with CPUs of its own that asks for another number by now; empty where it does not."""
+    asked_m, own = pod.requests.get(CPU_NAME), () if holds.cpus is None else holds.cpus.cpus
+    if not own or asked_m == 1000 * len(own):
+        return ""
+    asked = format_amount(CPU_NAME, asked_m)
+    return (
+        f"it asks for {asked} CPUs and keeps the {len(own)} of its own ({format_cpus(own)}): a resize in place gives "
+        "and takes none; make another pod"
+    )
+
+
 def node_concerns(plugins: PluginRegistry, entry: PodInfo) -> tuple[Concern, ...]:
     """What concerns a pod on its node: neighbours on its GPUs that want the same, and what it needs of a card; a resize
     that waits; what is lent there, by whom, and which pods hold it; and what the pods there are predicted to use. The
@@ -258,6 +270,8 @@ def node_concerns(plugins: PluginRegistry, entry: PodInfo) -> tuple[Concern, ...
         found.append(Concern("resize", entry.node, False, f"{words}; {resize}"))
     if need := plugins.devices.need_of(entry.number, entry.seen.pod):
         found.append(Concern("GPU need", entry.node, False, need))
+    if held := resized_beside_its_cpus(entry.seen.pod, entry.holds):
+        found.append(Concern("CPUs", entry.node, False, held))
     if view is None:
         return tuple(found)
     found += [

@@ -53,7 +53,7 @@ class ClusterArbiter:
         by_job: Counter[str] = Counter()
         for job in moving:
             entry = self._pod(job)
-            limits.moving(job.pod.uid, job.node, job.pod.namespace, _workload(job, entry))
+            limits.moving(job, _workload(job, entry))
             taken[job.pod.uid] = job.name
             by_job[_batch_job(entry)] += 1
         entries = {job.name: entry for job in pending if (entry := self._pod(job)) is not None}

@@ -171,7 +171,7 @@ class Planner:
         self._entries.clear()
         limits = RoundLimits(self._cluster, self._settings, self._replicas, self._notes_of)
         for job in moving:
-            limits.moving(job.pod.uid, job.node, job.pod.namespace, job.note.workload if job.note is not None else "")
+            limits.moving(job, job.note.workload if job.note is not None else "")
         simulator = LandingSimulator(self._cluster, now_s)
         choice = RoundChoice(self._cluster, limits, simulator, self._entries, self._replicas, self._rate)
         return choice, KindContext(choice, self._never, self._notes_of, self.use.takes_part, now_s)

@@ -3,7 +3,8 @@ budgets allow.
 
 Each move of a plan must still be allowed after the moves before it. Moves chosen so far count as under way; a
 workload's unavailable pods are those that are not ready and those that its controller has not created yet, and the pods
-of a workload are looked up once.
+of a workload are looked up once. A budget that other moves have used up is a turn to wait for; one that is used up
+without them is not.
 Limits: moves that another process carries out at the same time are seen only as pods that are not ready.
 """
 
@@ -17,9 +18,9 @@ from cotenant.engine.cluster import Cluster
 from cotenant.engine.framework.pod_state import PodInfo
 from cotenant.engine.rebalancer.settings import RebalancerSettings
 from cotenant.model.cluster.eviction import EvictionNotes
-from cotenant.model.cluster.observed import OwnedBy
+from cotenant.model.cluster.observed import DisruptionBudget, OwnedBy, PodPhase
 from cotenant.model.counted import counted
-from cotenant.model.groups.migration import EVICT_POLICY, EvictPolicy
+from cotenant.model.groups.migration import EVICT_POLICY, EvictPolicy, JobStep, MigrationJob, PodRef
 from cotenant.policy.rebalance.migration.arbitration import BUDGET
 from cotenant.policy.rebalance.migration.evictable import EvictionGate
 from cotenant.policy.rebalance.migration.workload_limits import MovingWorkload, admits_one_more, workload_refuses
@@ -44,8 +45,10 @@ class RoundLimits:
         self._per_namespace: Counter[str] = Counter()
         self._moving: dict[str, set[str]] = {}  # UIDs by that of the controller
         self._unavailable: dict[str, frozenset[str]] = {}
-        self._left = {(budget.namespace, budget.name): budget.allowed for budget in cluster.budgets()}
+        self._cluster = cluster
         self._budgets = cluster.budgets()
+        self._left = {(budget.namespace, budget.name): budget.allowed for budget in self._budgets}
+        self._under: Counter[tuple[str, str]] = Counter()  # moves by the budget that they take from
         self._every = tuple(cluster.every_pod())
 
     @cached_property
@@ -72,8 +75,10 @@ class RoundLimits:
         """
         if (policy or self._settings.acting.migration.policy) is not EvictPolicy.EVICTION:
             return ""
+        if entry.seen.phase is PodPhase.PENDING:
+            return ""
         covering = [f"{budget.namespace}/{budget.name}" for budget in self._budgets if budget.covers(entry.seen.pod)]
-        if len(covering) < 2 or not entry.node:
+        if len(covering) < 2:
             return ""
         return (
             f"PodDisruptionBudgets {', '.join(covering)} cover this pod, and the eviction API refuses a pod with "
@@ -90,29 +95,42 @@ class RoundLimits:
         if owner is not None:
             self._moving.setdefault(owner.uid, set()).add(entry.seen.uid)
         for budget in self._budgets:
-            if budget.covers(pod):
+            if self._takes_from(entry, budget):
                 self._left[budget.namespace, budget.name] -= 1
+                self._under[budget.namespace, budget.name] += 1
 
     def saved(self) -> Callable[[], None]:
         """A function that forgets the moves counted from now on."""
         total, per_node, per_namespace = self._total, self._per_node.copy(), self._per_namespace.copy()
         moving, left = {owner: set(uids) for owner, uids in self._moving.items()}, dict(self._left)
+        under = self._under.copy()
 
         def restore() -> None:
             self._total, self._per_node, self._per_namespace = total, per_node, per_namespace
-            self._moving, self._left = moving, left
+            self._moving, self._left, self._under = moving, left, under
 
         return restore
 
-    def moving(self, uid: str, node: str, namespace: str, owner: str) -> None:
-        """Count a move that is under way, by the UIDs of its pod and of the pod's controller; budgets know of it by
-        themselves.
+    def moving(self, job: MigrationJob, owner: str) -> None:
+        """Count a move that is under way; `owner`: UID of the pod's controller. A budget knows by itself of what was
+        evicted. Of a pod that is gone, and whose replacement is not known, it counts as any of its namespace's.
         """
         self._total += 1
-        self._per_node[node] += 1
-        self._per_namespace[namespace] += 1
+        self._per_node[job.node] += 1
+        self._per_namespace[job.pod.namespace] += 1
         if owner:
-            self._moving.setdefault(owner, set()).add(uid)
+            self._moving.setdefault(owner, set()).add(job.pod.uid)
+        if job.has(JobStep.SURGE):
+            return
+        stays = self._find(job.pod)
+        known = stays or self._find(job.new_pod)
+        for budget in self._budgets:
+            key = budget.namespace, budget.name
+            if known is None:
+                self._under[key] += budget.namespace == job.pod.namespace
+            elif budget.selects(known.seen.pod):
+                self._under[key] += 1
+                self._left[key] -= stays is not None and not stays.seen.terminating and self._takes_from(stays, budget)
 
     def _by_counts(self, entry: PodInfo, node: str) -> str:
         limits, skip = self._settings.limits, self._settings.filter.skip
@@ -154,9 +172,28 @@ class RoundLimits:
 
     def _by_budgets(self, entry: PodInfo) -> str:
         for budget in self._budgets:
-            if budget.covers(entry.seen.pod) and self._left[budget.namespace, budget.name] <= 0:
-                return f"{BUDGET} {budget.namespace}/{budget.name} allows no further disruption now"
+            key = budget.namespace, budget.name
+            if self._left[key] > 0 or not self._takes_from(entry, budget):
+                continue
+            name = f"{BUDGET} {budget.namespace}/{budget.name}"
+            if moving := self._under[key]:
+                pods = counted(moving, f"pod under {name} is", f"pods under {name} are")
+                return f"{pods} moving, it allows no more at a time"
+            return f"{name} allows no further disruption now"
         return ""
+
+    def _takes_from(self, entry: PodInfo, budget: DisruptionBudget) -> bool:
+        """Whether the eviction API asks the budget about this pod: not where it has not started, nor, where the
+        budget spares such pods, where it is not ready.
+        """
+        seen = entry.seen
+        if seen.phase is PodPhase.PENDING or not budget.covers(seen.pod):
+            return False
+        return not (budget.spares_unready and not self._notes_of(seen.pod.key).is_ready)
+
+    def _find(self, pod: PodRef | None) -> PodInfo | None:
+        entry = None if pod is None else self._cluster.find(pod.key)
+        return None if entry is None or pod is None or entry.seen.uid != pod.uid else entry
 
     def _unavailable_of(self, owner: str, replicas: int) -> frozenset[str]:
         """UIDs of the controller's pods that are not ready, and a placeholder for each that is missing."""

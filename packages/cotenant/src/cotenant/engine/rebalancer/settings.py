@@ -9,6 +9,8 @@ from cotenant.engine.migration.contracts import MigrationSettings
 from cotenant.model.cluster.labels import LabelSelector
 from cotenant.model.cluster.pod import Pod
 from cotenant.model.groups.migration import JobMode
+from cotenant.model.machine.use_targets import BEST_EFFORT_TARGET_PERCENT
+from cotenant.model.resources import CPU_NAME
 from cotenant.policy.rebalance.loads.pools import NodePool
 from cotenant.policy.rebalance.migration.evictable import EvictionFilter
 from cotenant.policy.rebalance.objectives import MissSettings
@@ -123,3 +125,15 @@ class RebalancerSettings:
     kinds: MoveKinds = field(default_factory=MoveKinds)
     surges: bool = False  # the only replica of a Deployment moves by a rollout that starts its replacement first
     not_applied: tuple[str, ...] = ()  # settings that only matter where moves are carried out
+
+    @property
+    def doubts(self) -> tuple[str, ...]:
+        """What is probably not meant, as sentences: a node that is used as its agent is told to is relieved."""
+        return tuple(
+            f"{pool.name}: highThresholds.cpu {high:g} is not above the {BEST_EFFORT_TARGET_PERCENT} % of a node up to "
+            "which best-effort work is given CPU by default: nodes that are used as meant will be relieved; name more "
+            "than the cpuSuppressThresholdPercent of your NodeSLOs"
+            for pool in self.pools
+            for high in (pool.percentages.high.get(CPU_NAME),)
+            if high is not None and not pool.percentages.deviation and high <= BEST_EFFORT_TARGET_PERCENT
+        )

@@ -7,6 +7,7 @@ Limits: everything is lost with the process.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ SLOWEST_FOR_S = 3600.0
 MAX_BYTES = 64 << 20
 MAX_SPANS = 2_000  # of one kept trace; of a larger one the first in order of the tree are kept
 APART = "slowest"  # kept for being one of them, not by the budget
+_SHOWN = 16  # digits of an id
 _SPAN_BYTES = 500  # beside its message: the object and its fields
 
 
@@ -112,7 +114,11 @@ class KeptTraces:
         be without its leading zeros.
         """
         found = (
-            [kept_trace for kept_trace in self if trace_id in (kept_trace.trace_id, kept_trace.trace_id.lstrip("0"))]
+            [
+                kept_trace
+                for kept_trace in self
+                if trace_id in (kept_trace.trace_id, kept_trace.short_id, kept_trace.trace_id.lstrip("0"))
+            ]
             if trace_id
             else []
         )
@@ -123,6 +129,19 @@ class KeptTraces:
                 if kept_trace.trace_id.startswith(trace_id) or kept_trace.short_id.startswith(trace_id)
             ]
         return found[0] if len(found) == 1 else None
+
+    def beginnings(self, traces: Iterable[KeptTrace]) -> list[str]:
+        """Of each of these kept traces, as much of its id as no other has, and at least 16 digits: clients may begin
+        all ids of a second alike.
+        """
+        ids = sorted(trace.short_id for trace in self)
+        found = []
+        for trace in traces:
+            own = trace.short_id
+            at = bisect_left(ids, own)
+            beside = (*ids[max(0, at - 1) : at], *ids[at + 1 : at + 2])
+            found.append(own[: max(_SHOWN, *(_alike(own, other) + 1 for other in beside), 0)])
+        return found
 
     def slow_enough_ns(self, operation: SpanOperation, now_s: float) -> int:
         """A trace of this root operation must take longer to be kept as one of the slowest."""
@@ -141,7 +160,10 @@ class KeptTraces:
             self._bytes -= self._last.popitem(last=False)[1].bytes
 
     def _keep_slow(self, trace: KeptTrace, now_s: float) -> None:
-        operation = trace.spans[trace.root].operation
+        root = trace.spans[trace.root]
+        operation = root.operation
+        if root.end_ns <= (now_s - SLOWEST_FOR_S) * 1e9:
+            return  # a request of long ago that arrives now
         kept = sorted([*self._fresh(operation, now_s), trace], key=lambda kept_trace: -kept_trace.duration_ns)[
             :SLOWEST_EACH
         ]
@@ -152,3 +174,8 @@ class KeptTraces:
 
     def _fresh(self, operation: SpanOperation, now_s: float) -> list[KeptTrace]:
         return [trace for trace in self._slowest.get(operation, ()) if abs(now_s - trace.finished_s) < SLOWEST_FOR_S]
+
+
+def _alike(one: str, other: str) -> int:
+    """With how many equal characters two texts begin."""
+    return next((at for at, (mine, its) in enumerate(zip(one, other, strict=False)) if mine != its), len(one))

@@ -5,9 +5,10 @@ again whose answer they missed. A series is known by its source and its attribut
 a cumulative series the difference counts; its first point counts whole only where it began after the objective was
 known, else it is where counting begins. A later start is a restart, and what the new process has counted is new. An
 earlier one than before is another process under the same name: it is refused, since two that take turns would each look
-like a restart.
-Limits: what lies more than `MAX_GAP_S` back, or came in a longer gap, has no time and is not counted; of a source at
-most `MAX_SERIES` series are known, and of `MAX_SOURCES` sources the one heard longest ago is forgotten.
+like a restart. A point that is dated too late is refused, since all that came after it would look like a repeat.
+Limits: where a clock is set back, exports look repeated until it has caught up; what lies more than `MAX_GAP_S` back,
+or came in a longer gap, has no time and is not counted; of a source at most `MAX_SERIES` series are known, and of
+`MAX_SOURCES` sources the one heard longest ago is forgotten.
 """
 
 from __future__ import annotations
@@ -24,10 +25,12 @@ from cotenant.policy.objective.exponential_buckets import at_edges, since
 
 SERVER = "OpenTelemetry"
 MAX_GAP_S = 300.0
+MAX_AHEAD_S = 600.0  # of a sender's clock
 MAX_SERIES, MAX_SOURCES = 256, 2_000
 MAX_NEW = 50_000_000  # observations between two exports: no server makes more
 _NS = 1_000_000_000
 _TWO = "two processes report under one name: give each a service.instance.id or k8s.pod.name"
+_CLOCK = "look at its clock, and that time_unix_nano is in nanoseconds"
 _Series = tuple[ModelMeasure, str]
 
 
@@ -58,6 +61,11 @@ class PushedCounts:
         all of them are known. Raises `InvalidInput` where a source claims what no server does.
         """
         limits_us = tuple(limits_us)
+        for point in points:
+            ahead_s = point.at_ns / _NS - now_s
+            if ahead_s > MAX_AHEAD_S:
+                what, expected = f"{SERVER} {point.measure}", f"at most {MAX_AHEAD_S:.0f} s ahead"
+                raise InvalidInput(what, f"dated {ahead_s:.0f} s from now", expected, _CLOCK)
         series = self._sources.setdefault(source, {})
         self._sources.move_to_end(source)
         if len(self._sources) > MAX_SOURCES:

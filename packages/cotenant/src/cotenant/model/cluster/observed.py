@@ -215,15 +215,15 @@ class DisruptionBudget:
     selector: LabelSelector | None  # None = no pod
     allowed: int  # status.disruptionsAllowed
     disrupted: frozenset[str] = frozenset()  # names in status.disruptedPods: already counted
+    spares_unready: bool = False  # pods that are not ready may be evicted whatever is allowed
+
+    def selects(self, pod: Pod) -> bool:
+        """Whether it is about this pod."""
+        return pod.namespace == self.namespace and self.selector is not None and self.selector.matches(pod.labels)
 
     def covers(self, pod: Pod) -> bool:
         """Whether evicting this pod counts against the budget."""
-        return (
-            pod.namespace == self.namespace
-            and pod.name not in self.disrupted
-            and self.selector is not None
-            and self.selector.matches(pod.labels)
-        )
+        return pod.name not in self.disrupted and self.selects(pod)
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,9 +51,16 @@ class ConsoleArguments:
             group=COMMON,
         ),
     ] = ""
-    traces: Annotated[str, Parameter(help="URL of `cotenant traces`; empty: none.", group=COMMON)] = (
-        "http://127.0.0.1:4318"
-    )
+    traces: Annotated[
+        str | None,
+        Parameter(
+            help=(
+                "URL of `cotenant traces`; empty: none. Default: the one that `cotenant up` wrote beside the "
+                "kubeconfig, or http://127.0.0.1:4318."
+            ),
+            group=COMMON,
+        ),
+    ] = None
     kubernetes_login: Annotated[
         bool,
         Parameter(

@@ -251,10 +251,12 @@ class MeasuredFleet:
         return misses_objective(self.latency_of(pod.key), pod.objective_p99_ms)
 
     def unnamed_late(self) -> int:
-        """The nodes that report missed objectives and not whose."""
-        return sum(
-            row.columns[8] & 0xFFFF > 0 and not any(map(self.is_late, row.pods.values())) for row in self.nodes.values()
-        )
+        """The nodes that report missed objectives and not whose, or not all."""
+        found = 0
+        for row in self.nodes.values():
+            late = [self.is_late(pod) for pod in row.pods.values() if pod.objective_p99_ms is not None]
+            found += row.columns[8] & 0xFFFF > (round(1000 * sum(late) / len(late)) if late else 0)
+        return found
 
     def totals(self) -> ClusterTotals:
         """Sums, as of the last `recompute`."""
@@ -326,8 +328,9 @@ class MeasuredFleet:
                 services += 1
                 known += pod.key in self._latency_ms
                 late += self.is_late(pod)
-        # A report says how many and not which: it counts where no pod's latency is known.
-        missing = round(1000 * late / services) if known else self._missing.get(node.name, 0)
+        # A report says how many and not which: it counts where not every pod's latency is known.
+        reported = self._missing.get(node.name, 0) if known < services or not services else 0
+        missing = max(round(1000 * late / services) if services else 0, reported)
         of_node = self._node_use.get(node.name)
         if of_node is not None:
             used, memory_used = of_node.cpu_m, of_node.memory_bytes

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
@@ -14,7 +15,7 @@ from cotenant.drivers.kube.client.access import SERVICE_ACCOUNT, Access, load_ac
 from cotenant.drivers.seals.seals import read_seals
 from cotenant.model.errors import InvalidInput
 from cotenant.services.changes.place import ClusterPlace
-from cotenant.services.clients.scheduler_address import DEFAULT_URL, URL_FILE
+from cotenant.services.clients import scheduler_address, traces_address
 from cotenant.services.console.access import OneTimeToken
 from cotenant.services.console.console_arguments import ConsoleArguments, check
 from cotenant.services.console.console_process import ConsoleOptions, ConsoleProcess
@@ -32,23 +33,27 @@ class FleetAccess(FleetReader, TerminalHost, Protocol):
     """What `--fleet` names."""
 
 
+def _address(named: str | None, folder: Path | None, file: str, usual: str) -> Callable[[], str]:
+    """Where a process answers: as it is named, else as `cotenant up` wrote it into this folder, else as usual."""
+    if named is not None or folder is None:
+        found = usual if named is None else named
+        return lambda: found
+    return address_in(folder / file, usual)
+
+
 def options_of(asked: ConsoleArguments, fleet: FleetAccess | None = None) -> ConsoleOptions:
     """What the arguments mean; `fleet`: what they name as such. Raises `InvalidInput`."""
     address = check(asked)
     beside = asked.kubeconfig or next(
         (Path(name) for name in os.environ.get("KUBECONFIG", "").split(os.pathsep) if name), None
     )
-    if asked.scheduler or beside is None:
-        fixed = asked.scheduler or DEFAULT_URL
-        scheduler = lambda: fixed  # noqa: E731
-    else:
-        scheduler = address_in(beside.expanduser().absolute().parent / URL_FILE, DEFAULT_URL)
+    folder = None if beside is None else beside.expanduser().absolute().parent
     return ConsoleOptions(
         listen=address,
-        scheduler=scheduler,
+        scheduler=_address(asked.scheduler or None, folder, scheduler_address.URL_FILE, scheduler_address.DEFAULT_URL),
         scheduler_token_file=asked.scheduler_token_file,
         scheduler_ca=asked.scheduler_ca,
-        traces=lambda: asked.traces,
+        traces=_address(asked.traces, folder, traces_address.URL_FILE, traces_address.DEFAULT_URL),
         traces_token_file=asked.traces_token_file,
         traces_ca=asked.traces_ca,
         credit=asked.credit,

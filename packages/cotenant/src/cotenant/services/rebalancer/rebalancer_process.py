@@ -181,6 +181,8 @@ class RebalancerProcess:
         _log.info("listed %d nodes and %d pods; %s; metrics and health on %s", nodes, pods, mode, self.server.url)
         for name in self._settings.acting.ignored:
             _log.warning("%s has no effect", name)
+        for doubt in self._settings.doubts:
+            _log.warning("%s", doubt)
         unfinished = len(self.migrations.unfinished())
         if unfinished and self._options.acts:
             _log.info("%d migrations go on where they stood", unfinished)

@@ -115,9 +115,8 @@ class WebhookFacts:
         self._by_name = None
 
     def member_admitted(self, member: QuotaCountedPod) -> None:
-        """A review admitted this pod; it is not stored yet."""
-        if member.uid not in self._members:
-            self._admitted_members[member.uid] = (self._clock() + PROVISIONAL_S, member)
+        """A review admitted this pod, or a change of it; it is not stored yet."""
+        self._admitted_members[member.uid] = (self._clock() + PROVISIONAL_S, member)
 
     # ---- for reviews
 
@@ -161,11 +160,13 @@ class WebhookFacts:
         for (namespace, label), amounts in self._sums.items():
             if quota_of_pod(namespace, label, quotas) == name:
                 _add(total, amounts.items(), 1)
-        own = self._members.get(but)
-        if own is not None and quota_of_pod(own.namespace, own.label, quotas) == name:
-            _add(total, own.request, -1)
-        for _, member in self._admitted_members.values():
-            if member.uid != but and quota_of_pod(member.namespace, member.label, quotas) == name:
+        admitted = {uid: member for uid, (_, member) in self._admitted_members.items() if uid != but}
+        for uid in {but, *admitted}:  # a change that was admitted counts instead of what is stored
+            stored = self._members.get(uid)
+            if stored is not None and quota_of_pod(stored.namespace, stored.label, quotas) == name:
+                _add(total, stored.request, -1)
+        for member in admitted.values():
+            if quota_of_pod(member.namespace, member.label, quotas) == name:
                 _add(total, member.request, 1)
         return Amounts.of(total)
 

@@ -26,12 +26,14 @@ from random import Random
 
 from cotenant.drivers.kube.kinds.custom.elastic_quota import ELASTIC_QUOTAS, X_ELASTIC_QUOTAS
 from cotenant.drivers.kube.kinds.custom.reservation import RESERVATIONS
+from cotenant.model.cpus.spec import RESOURCE_STATUS, ResourceStatus
 from cotenant.model.devices.inventory import GPU_ISOLATION, NODE_ISOLATION
 from cotenant.model.errors import InvalidInput
 from cotenant.model.groups.quota import NAME, PREEMPTIBLE
+from cotenant.model.resources import CPU_NAME, Amounts
 from cotenant.policy.admission.devices import check_devices, default_devices
 from cotenant.policy.admission.differences import difference
-from cotenant.policy.admission.documents import AdmissionRefusal, Document, labels_of, mapping
+from cotenant.policy.admission.documents import AdmissionRefusal, Document, annotations_of, labels_of, mapping
 from cotenant.policy.admission.holdings import check_holdings
 from cotenant.policy.admission.pods import check_pod, requests_of
 from cotenant.policy.admission.profiles import (
@@ -182,24 +184,26 @@ class Reviewer:
         if self._rules.holders and user.username not in self._rules.holders and MASTERS not in (user.groups or ()):
             refusals += check_holdings(pod, old)
         violations = self._quota_violations(pod, old, namespace)
-        if not violations and not refusals and self._rules.limits_quotas and old is None:
-            violations = self._beyond_quota(request, pod, namespace)
+        if not violations and not refusals and self._rules.limits_quotas:
+            violations = self._beyond_quota(request, pod, old, namespace)
         if self._rules.checks_devices and old is None:
             refusals += check_devices(pod)
         found = _judged([*(refusal.message for refusal in refusals), *(violation.text for violation in violations)])
-        return replace(found, warnings=self._doubts(pod)) if old is None and found.is_allowed else found
+        return replace(found, warnings=self._doubts(pod, old)) if found.is_allowed else found
 
-    def _doubts(self, pod: Document) -> tuple[str, ...]:
-        """What a new pod asks for and does not get, as warnings to its writer."""
-        found, labels = [], labels_of(pod)
+    def _doubts(self, pod: Document, old: Document | None) -> tuple[str, ...]:
+        """What is new of a pod and it does not get, as warnings to its writer."""
+        found, labels, before = [], labels_of(pod), {} if old is None else labels_of(old)
         native, quota = left_native(pod), labels.get(NAME, "")
-        if native:
+        if native and (old is None or native != left_native(old)):
             found.append(_mixed(native))
-        if quota and quota not in self._facts.quotas_by_name():
+        if quota != before.get(NAME, "") and unknown(quota, self._facts.quotas_by_name()):
             found.append(
                 f"there is no quota {quota} (label {NAME}): the pod counts in the default quota until there is"
             )
-        if GPU_ISOLATION in labels:
+        if old is not None and _own_cpus(pod) and requests_of(pod).get(CPU_NAME) != requests_of(old).get(CPU_NAME):
+            found.append("the pod keeps the CPUs of its own that it has: a resize in place gives and takes none")
+        if GPU_ISOLATION in labels and labels[GPU_ISOLATION] != before.get(GPU_ISOLATION):
             found.append(
                 f"a share of a GPU is given on nodes only whose label {NODE_ISOLATION} is {labels[GPU_ISOLATION]}"
             )
@@ -225,15 +229,24 @@ class Reviewer:
             old_preemptible=None if before is None else before.get(PREEMPTIBLE, ""),
         )
 
-    def _beyond_quota(self, request: ReviewRequest, pod: Document, namespace: str) -> list[QuotaViolation]:
-        label = labels_of(pod).get(NAME, "")
-        if nowhere := unknown(label, self._facts.quotas_by_name()):
+    def _beyond_quota(
+        self, request: ReviewRequest, pod: Document, old: Document | None, namespace: str
+    ) -> list[QuotaViolation]:
+        """What a new pod asks of its quota and does not fit; of a pod that is there, what grows, or all where it
+        comes from another quota.
+        """
+        known, label, asked = self._facts.quotas_by_name(), labels_of(pod).get(NAME, ""), requests_of(pod)
+        name, more = quota_of_pod(namespace, label, known), asked
+        if old is not None and labels_of(old).get(NAME, "") == label:
+            had = requests_of(old)
+            more = Amounts.of({resource: amount for resource, amount in asked if amount > had.get(resource)})
+        elif nowhere := unknown(label, known):
             return list(nowhere)
-        found = self._facts.known_quota(quota_of_pod(namespace, label, self._facts.quotas_by_name()))
-        if found is None:
+        found = self._facts.known_quota(name)
+        if found is None or not more:
             return []
-        uid, asked = str(mapping(pod, "metadata").get("uid") or request.uid), requests_of(pod)
-        violations = exceeded(found.quota, self._facts.requested(found.quota.name, uid), asked, found.admission)
+        uid = str(mapping(pod, "metadata").get("uid") or request.uid)
+        violations = exceeded(found.quota, self._facts.requested(found.quota.name, uid), more, found.admission)
         if not violations and not request.dry_run:
             self._facts.member_admitted(QuotaCountedPod(uid, namespace, label, asked))
         return list(violations)
@@ -321,6 +334,14 @@ def _mutated(given: Document, done: Mutation, refusal: AdmissionRefusal | None) 
     if refusal is not None:
         return ReviewOutcome(False, warnings=done.warnings, code=refusal.code, message=refusal.message)
     return ReviewOutcome(patch=difference(given, done.document), warnings=done.warnings)
+
+
+def _own_cpus(pod: Document) -> bool:
+    """Whether the scheduler gave it CPUs of its own."""
+    try:
+        return bool(ResourceStatus.parse(annotations_of(pod).get(RESOURCE_STATUS) or "{}").cpus)
+    except InvalidInput:
+        return False
 
 
 def _mixed(native: list[str]) -> str:

@@ -14,7 +14,7 @@ class ReviewRules:
     exempt: frozenset[str] = frozenset({SYSTEM_NAMESPACE})
     reservations: bool = False
     amplifies_nodes: bool = False
-    limits_quotas: bool = False  # a pod that does not fit into its quota is refused at creation
+    limits_quotas: bool = False  # a pod that does not fit into its quota is refused at creation, and where it grows
     checks_devices: bool = False
     translates: bool = True
     draws_by_pod: bool = False  # as upstream; False = every pod of a workload draws alike

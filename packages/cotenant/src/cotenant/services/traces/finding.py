@@ -10,8 +10,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-DEFAULT_URL = "http://127.0.0.1:4318"
-URL_FILE = "traces-url"  # in the directory of `cotenant up`
+from cotenant.services.clients.traces_address import URL_FILE
 
 
 def written_url(up: Path) -> str:

@@ -76,6 +76,7 @@ class TraceRow(msgspec.Struct, frozen=True, rename="camel"):
     partial: bool
     kept_for: str = "all"
     probability: float = 1.0  # with which it was kept
+    beginning: str = ""  # as much of its id as no other kept trace has
 
 
 class TracesPage(msgspec.Struct, frozen=True, rename="camel"):

@@ -193,7 +193,8 @@ class TracePages:
             chosen = nlargest(limit, found, key=lambda trace: trace.duration_ns)
         else:
             chosen = list(islice(found, limit))
-        return TracesPage(len(self.engine.kept), [_trace_row(trace) for trace in chosen])
+        beginnings = self.engine.kept.beginnings(chosen)
+        return TracesPage(len(self.engine.kept), list(map(_trace_row, chosen, beginnings)))
 
     def trace(self, trace_id: str) -> TracePage | None:
         """One trace; None where it is not kept."""
@@ -265,7 +266,7 @@ def not_get() -> HttpAnswer:
     return HttpAnswer(405, b"only GET\n", TEXT, ((b"allow", b"GET"),))
 
 
-def _trace_row(trace: KeptTrace) -> TraceRow:
+def _trace_row(trace: KeptTrace, beginning: str) -> TraceRow:
     root = trace.spans[trace.root]
     service, operation, _ = _names(root.operation)
     return TraceRow(
@@ -280,6 +281,7 @@ def _trace_row(trace: KeptTrace) -> TraceRow:
         trace.partial,
         trace.kept_for,
         trace.probability,
+        beginning,
     )
 
 

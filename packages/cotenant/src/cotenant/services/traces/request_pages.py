@@ -75,7 +75,7 @@ def _page(engine: TraceEngine, query: str) -> RequestsPage:
             written = engine.message_tags(span.message).get(_THREAD, "")
             rows.append(
                 RequestRow(
-                    trace.trace_id,
+                    trace.short_id,
                     f"{span.span_id:016x}",
                     span.operation.qualified_service,
                     span.operation.name,

@@ -56,7 +56,10 @@ class WebhookSettings:
         Parameter(help="With --register: Ignore, or Fail, which refuses pods while no replica answers.", group=COMMON),
     ] = POLICIES[0]
     quota_admission: Annotated[
-        bool, Parameter(negative=(), help="Refuse new pods that do not fit into their quota's maximum.", group=COMMON)
+        bool,
+        Parameter(
+            negative=(), help="Refuse new and growing pods that do not fit into their quota's maximum.", group=COMMON
+        ),
     ] = False
     context: Context = ""
     namespace: Annotated[

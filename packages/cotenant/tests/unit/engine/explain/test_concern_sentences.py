@@ -11,7 +11,13 @@ from typing import Any, cast
 
 import pytest
 
-from cotenant.engine.explain.concerns import concerns, gang_concern, quota_concern, quota_room
+from cotenant.engine.explain.concerns import (
+    concerns,
+    gang_concern,
+    quota_concern,
+    quota_room,
+    resized_beside_its_cpus,
+)
 from cotenant.engine.framework.pod_state import PodInfo, SchedulingState
 from cotenant.engine.plugins.gangs.gang_view import GangView, MemberView
 from cotenant.engine.plugins.quotas.status import QuotaDescription, QuotaShare
@@ -344,3 +350,21 @@ def test_what_holds_the_pod_comes_first() -> None:
     plugins.gang = gang()
     plugins.extended = ("scheduler x has not answered", True)
     assert [one.kind for one in found(plugins)] == ["gang", "extender", "quota"]
+
+
+@pytest.mark.parametrize(
+    ("asked_m", "cpus", "said"),
+    [
+        (2000, (2, 3), ""),
+        (3000, (2, 3), "it asks for 3 CPUs and keeps the 2 of its own (2-3)"),
+        (2500, (2, 3), "it asks for 2500m CPUs and keeps the 2 of its own (2-3)"),
+        (3000, (), ""),  # it shares CPUs
+    ],
+)
+def test_a_pod_that_asks_for_another_number_of_cpus_than_it_holds_is_told_so(
+    asked_m: int, cpus: tuple[int, ...], said: str
+) -> None:
+    pod = Pod("p", requests=Amounts.of({"cpu": asked_m}))
+    found = resized_beside_its_cpus(pod, Holdings(ResourceStatus(cpus)))
+    assert found.partition(": ")[0] == said
+    assert resized_beside_its_cpus(pod, NO_HOLDINGS) == ""

@@ -86,7 +86,50 @@ def test_budgets_are_shared_and_a_missing_pod_passes_so_that_its_job_ends() -> N
     made.budget_seen(DisruptionBudget("default", "web", LabelSelector.of({"app": "web"}), 1))
     found = arbiter(made).arbitrate([job(1), job(3), job(99)], [], 0.0)
     assert sorted(passed(found)) == ["job-1", "job-99"]
-    assert found["job-3"][1] == "PodDisruptionBudget default/web allows no further disruption now"
+    words = "1 pod under PodDisruptionBudget default/web is moving, it allows no more at a time"
+    assert found["job-3"] == (ArbitrationVerdict.WAITING, words)  # no word of `BUDGET` first: a turn to wait for
+
+
+def under(pods: int = 4, allowed: int = 1, **more: Any) -> Cluster:
+    made = cluster(pods)
+    made.budget_seen(DisruptionBudget("default", "all", LabelSelector(), allowed, **more))
+    return made
+
+
+MOVING = "1 pod under PodDisruptionBudget default/all is moving, it allows no more at a time"
+SPENT = "PodDisruptionBudget default/all allows no further disruption now"
+
+
+def test_a_move_takes_from_its_budget_from_its_start_until_its_replacement_is_there() -> None:
+    made = under()
+    waits = (ArbitrationVerdict.WAITING, MOVING)
+    assert arbiter(made).arbitrate([job(1)], [running(0)], 0.0)["job-1"] == waits
+    made.budget_seen(DisruptionBudget("default", "all", LabelSelector(), 0, frozenset({"p0"})))  # it is evicted
+    assert arbiter(made).arbitrate([job(1)], [running(0)], 0.0)["job-1"] == waits
+    made.pod_gone("u0", 0.0)
+    assert arbiter(made).arbitrate([job(1)], [running(0)], 0.0)["job-1"] == waits
+    bound = replace(running(0), new_pod=PodRef("default", "p2", "u2"))
+    assert arbiter(made).arbitrate([job(1)], [bound], 0.0)["job-1"] == waits
+    elsewhere = replace(bound, new_pod=PodRef("other", "p2", "u2"), pod=PodRef("other", "p9", "u9"))
+    for moving in ([], [elsewhere]):
+        assert arbiter(made).arbitrate([job(1)], moving, 0.0)["job-1"] == (ArbitrationVerdict.WAITING, SPENT)
+    made.budget_seen(DisruptionBudget("default", "all", LabelSelector(), 1))
+    assert passed(arbiter(made).arbitrate([job(1)], [bound], 0.0)) == ["job-1"]
+
+
+def test_what_the_eviction_api_asks_no_budget_about_is_not_held_by_one() -> None:
+    made = under(4, 0)
+    made.budget_seen(DisruptionBudget("default", "again", LabelSelector(), 0))
+    found = made.find("default/p0")
+    assert found is not None
+    made.pod_seen(replace(found.seen, phase=PodPhase.PENDING), 0.0)  # on its node, and not started
+    assert passed(arbiter(made).arbitrate([job(0), job(1)], [], 0.0)) == ["job-0"]
+    for spares, expected in ((True, ["job-1"]), (False, [])):
+        made = under(8, 0, spares_unready=spares)
+        settings = RebalancerSettings((POOL,), filter=LOOSE, limits=MoveLimits(per_node=None))
+        notes = {f"default/p{i}": EvictionNotes(is_ready=i != 1) for i in range(8)}
+        one = ClusterArbiter(made, settings, {"uid-web": 4, "uid-other": 4}, notes.__getitem__)
+        assert passed(one.arbitrate([job(0), job(1)], [], 0.0)) == expected
 
 
 def test_the_replicas_of_a_workload() -> None:

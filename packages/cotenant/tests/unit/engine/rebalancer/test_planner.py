@@ -176,7 +176,7 @@ def test_a_budget_is_used_up_by_the_moves_of_the_plan() -> None:
     found = world.plan(replicas=6)
     assert len(found.moves) == 1
     assert {kept_pod.reason for kept_pod in found.kept} == {
-        "PodDisruptionBudget default/web allows no further disruption now"
+        "1 pod under PodDisruptionBudget default/web is moving, it allows no more at a time"
     }
 
 

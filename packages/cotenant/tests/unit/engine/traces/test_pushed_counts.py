@@ -17,7 +17,7 @@ from tests.property.few import first_cases
 from cotenant.drivers.otlp.metric_decoding import decode_metrics
 from cotenant.drivers.otlp.resources import span_tags
 from cotenant.engine.traces.objectives import Tracked
-from cotenant.engine.traces.pushed_counts import MAX_SERIES, PushedCounts
+from cotenant.engine.traces.pushed_counts import MAX_AHEAD_S, MAX_SERIES, PushedCounts
 from cotenant.engine.traces.server_objectives import ServerObjectives
 from cotenant.engine.traces.trace_engine import TraceEngine
 from cotenant.model.errors import InvalidInput
@@ -223,6 +223,17 @@ def test_what_came_in_a_long_gap_or_long_ago_is_left_out() -> None:
     assert pushed.take(point(explicit([0.1] * 10), 402.0)).requests == 2
     pushed.now_s += 10_000
     assert pushed.take(point(explicit([0.1] * 11), 404.0)).requests == 2
+
+
+@pytest.mark.parametrize("is_delta", [False, True])
+def test_a_point_of_the_future_does_not_silence_what_comes_after_it(is_delta: bool) -> None:
+    pushed = Pushed(500_000)
+    pushed.take(point(explicit([0.1]), is_delta=is_delta))
+    far = MAX_AHEAD_S + 20.0
+    with pytest.raises(InvalidInput, match=r"dated 620 s from now: expected at most 600 s ahead"):
+        pushed.take(point(explicit([0.1] * 2), 20.0, is_delta=is_delta), point(explicit([0.9]), far, is_delta=is_delta))
+    assert pushed.take(point(explicit([0.1] * 2), 20.0, is_delta=is_delta)).requests == (3 if is_delta else 2)
+    assert pushed.counts.repeated == 0
 
 
 def test_series_are_bounded() -> None:

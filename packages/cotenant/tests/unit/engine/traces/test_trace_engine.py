@@ -7,7 +7,7 @@ import pytest
 from tests.fakes.servers.spans import EPOCH_S, Given, batch_of
 
 from cotenant.drivers.otlp.resources import span_tags
-from cotenant.engine.traces.kept import KeptTrace
+from cotenant.engine.traces.kept import SLOWEST_FOR_S, KeptTrace
 from cotenant.engine.traces.open_spans import LONGEST_S, QUIET_S
 from cotenant.engine.traces.operations import OTHER, Operations
 from cotenant.engine.traces.request_bodies import MAX_MESSAGE_BYTES, RequestBodies
@@ -230,6 +230,38 @@ def test_the_slowest_stay_when_the_last_are_full(engine: TraceEngine) -> None:
         engine.tick(NOW_S + trace + QUIET_S)
     assert [round(trace.duration_ns / 1e6) for trace in kept(engine)] == [6, 4, 3, 7, 900, 5]
     assert engine.kept.get(kept(engine)[4].trace_id) is kept(engine)[4]
+
+
+def test_requests_of_long_ago_are_none_of_the_slowest_of_now(engine: TraceEngine) -> None:
+    engine.kept.max_last = 1
+    ago_ms = -1e3 * (SLOWEST_FOR_S + 60)
+    for trace in range(1, 8):  # a collector that was cut off sends what it held
+        given = Given(1, trace=trace, kind=SERVER, start_ms=ago_ms, end_ms=ago_ms + 900)
+        engine.add(batch_of(given), NOW_S)
+    engine.tick(NOW_S + QUIET_S)
+    for trace, duration in ((10, 50), (11, 20)):
+        engine.add(batch_of(Given(1, trace=trace, kind=SERVER, end_ms=duration)), NOW_S + trace)
+        engine.tick(NOW_S + trace + QUIET_S)
+    assert [round(trace.duration_ns / 1e6) for trace in kept(engine)] == [20, 50]
+
+
+def test_as_much_of_an_id_is_shown_as_no_other_has(engine: TraceEngine) -> None:
+    second = 0x6789ABCD << 96  # of a client whose ids begin with the second, and end at random
+    ids = [second | 0x1122334455667788, second | 0x1122334455667799, second | 0xFF00000000000000, 0xAB << 120, 0x77]
+    engine.add(batch_of(*(Given(1, trace=trace, kind=SERVER) for trace in ids)), NOW_S)
+    engine.tick(NOW_S + QUIET_S)
+    shown = dict(zip((trace.trace_id for trace in kept(engine)), engine.kept.beginnings(kept(engine)), strict=True))
+    assert [shown[f"{trace:032x}"] for trace in ids] == [
+        "6789abcd000000001122334455667788"[:31],
+        "6789abcd000000001122334455667799"[:31],
+        "6789abcd00000000f",
+        "ab" + 14 * "0",
+        "0000000000000077",
+    ]
+    for trace_id, beginning in shown.items():
+        found = engine.kept.get(beginning)
+        assert found is not None
+        assert found.trace_id == trace_id
 
 
 def test_a_search_needs_one_span_with_all_that_is_asked_for(engine: TraceEngine) -> None:

@@ -3,31 +3,43 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 import pytest
 
 from cotenant.drivers.kube.client.access import SERVICE_ACCOUNT, Access
 from cotenant.drivers.kube.client.credentials import Credential, FixedCredential
 from cotenant.model.errors import InvalidInput
-from cotenant.services.clients.scheduler_address import DEFAULT_URL, URL_FILE
+from cotenant.services.clients import scheduler_address, traces_address
 from cotenant.services.console.console_arguments import ConsoleArguments
 from cotenant.services.console.login_link import link
 from cotenant.services.console.main import keep_link_out_of_logs, options_of
 
 
-def test_the_scheduler_is_the_named_one_or_the_one_beside_the_kubeconfig_in_use(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("process", "at"), [("scheduler", scheduler_address), ("traces", traces_address)])
+def test_a_process_is_the_named_one_or_the_one_beside_the_kubeconfig_in_use(
+    process: str, at: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    def asked(**given: Any) -> str:
+        found: str = getattr(options_of(ConsoleArguments(**given)), process)()
+        return found
+
     monkeypatch.delenv("KUBECONFIG", raising=False)
-    assert options_of(ConsoleArguments()).scheduler() == DEFAULT_URL
+    assert asked() == at.DEFAULT_URL
     config = tmp_path / "kubeconfig"
-    named = options_of(ConsoleArguments(kubeconfig=config))
-    assert named.scheduler() == DEFAULT_URL  # there is no such file yet
-    (tmp_path / URL_FILE).write_text("http://127.0.0.1:4242\n")
-    assert named.scheduler() == "http://127.0.0.1:4242"  # read at each question: `cotenant up` may start again
+    named = getattr(options_of(ConsoleArguments(kubeconfig=config)), process)
+    assert named() == at.DEFAULT_URL  # there is no such file yet
+    (tmp_path / at.URL_FILE).write_text("http://127.0.0.1:4242\n")
+    assert named() == "http://127.0.0.1:4242"  # read at each question: `cotenant up` may start again
     monkeypatch.setenv("KUBECONFIG", f"{config}:/elsewhere")
-    assert options_of(ConsoleArguments()).scheduler() == "http://127.0.0.1:4242"
-    assert options_of(ConsoleArguments(scheduler="http://other:1")).scheduler() == "http://other:1"
+    assert asked() == "http://127.0.0.1:4242"
+    assert asked(**{process: "http://other:1"}) == "http://other:1"
+
+
+def test_the_console_may_have_no_trace_process(tmp_path: Path) -> None:
+    (tmp_path / traces_address.URL_FILE).write_text("http://127.0.0.1:4242")
+    assert options_of(ConsoleArguments(kubeconfig=tmp_path / "kubeconfig", traces="")).traces() == ""
 
 
 @pytest.mark.parametrize(

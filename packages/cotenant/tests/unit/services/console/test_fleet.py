@@ -190,6 +190,10 @@ def test_a_service_beyond_its_objective_makes_its_machine_burn() -> None:
     fleet.recompute()
     assert fleet.nodes["a"].columns[8] & 0xFFFF == 500
     assert fleet.unnamed_late() == 0
+    fleet.measured({}, {}, {"default/p": None})  # one may miss it and not be named
+    fleet.recompute()
+    assert fleet.nodes["a"].columns[8] & 0xFFFF == 750
+    assert fleet.unnamed_late() == 1
     fleet.measured({}, {}, {"default/p": None, "default/q": None})
     fleet.recompute()
     assert fleet.nodes["a"].columns[8] & 0xFFFF == 750

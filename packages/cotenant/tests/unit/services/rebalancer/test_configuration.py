@@ -40,7 +40,7 @@ profiles:
 def test_the_example_is_read() -> None:
     settings = read_settings(EXAMPLE)
     assert [pool.name for pool in settings.pools] == ["__default_node_pool__"]
-    assert settings.pools[0].percentages.high == {"cpu": 65.0, "memory": 85.0}
+    assert settings.pools[0].percentages.high == {"cpu": 75.0, "memory": 85.0}
 
 
 def test_everything_that_is_applied() -> None:

@@ -19,7 +19,7 @@ from cotenant.model.cluster.qos import QoSClass
 from cotenant.model.errors import InvalidInput
 from cotenant.model.groups.quota import Quota
 from cotenant.model.resources import Amounts
-from cotenant.services.reviewing.facts import PROVISIONAL_S, KnownQuota, WebhookFacts
+from cotenant.services.reviewing.facts import PROVISIONAL_S, KnownQuota, QuotaCountedPod, WebhookFacts
 from cotenant.services.reviewing.quotas import check_written
 from cotenant.services.reviewing.review import read_review, write_review
 from cotenant.services.reviewing.reviewer import Reviewer
@@ -140,6 +140,24 @@ def test_pods_with_whole_cpus_keep_them_when_they_are_resized() -> None:
     )
     assert not response["allowed"]
     assert "integer" in response["status"]["message"] or "whole" in response["status"]["message"]
+
+
+def test_a_resize_of_a_pod_that_holds_cpus_says_that_it_keeps_them() -> None:
+    labels = {"koordinator.sh/qosClass": "LSR", "koordinator.sh/priority-class": "koord-prod"}
+    held = {"annotations": {"scheduling.koordinator.sh/resource-status": '{"cpuset": "0-1"}'}}
+    world = World()
+
+    def resized(to: str, **metadata: Any) -> list[str]:
+        old, made = pod(labels, cpu="2", **metadata), pod(labels, cpu=to, **metadata)
+        answer = world.ask("/validate-pod", made, "UPDATE", old, subResource="resize")
+        assert answer["allowed"]
+        found: list[str] = answer.get("warnings", [])
+        return found
+
+    (warning,) = resized("3", **held)
+    assert "keeps the CPUs of its own" in warning
+    assert resized("2", **held) == resized("3") == []
+    assert resized("3", annotations={"scheduling.koordinator.sh/resource-status": "?"}) == []
 
 
 def test_what_a_pod_asks_for_and_does_not_get_is_a_warning() -> None:
@@ -283,6 +301,58 @@ def test_a_pod_that_names_no_quota_there_is_is_refused_under_admission_alone() -
     assert world.ask("/validate-pod", pod({}, uid="3"))["allowed"]
     world.quota("CREATE", quota("team", {"cpu": "2"}))
     assert world.ask("/validate-pod", made)["allowed"]
+
+
+@pytest.mark.parametrize("sub", ["", "resize"])
+def test_a_pod_that_grows_is_held_to_its_quota_as_a_new_one_is(sub: str) -> None:
+    world = World(limits_quotas=True)
+    world.quota("CREATE", quota("team", {"cpu": "4"}))
+    labels = {PREFIX + "name": "team"}
+    for uid in "12":
+        world.facts.member_seen(QuotaCountedPod(uid, "n", "team", Amounts.parse({"cpu": "1"})))
+
+    def resized(uid: str, cpu: str, before: str = "1", **more: Any) -> dict[str, Any]:
+        made, old = pod(labels, cpu, uid=uid), pod(labels, before, uid=uid)
+        return world.ask("/validate-pod", made, "UPDATE", old, subResource=sub, **more)
+
+    refused = resized("1", "3500m")
+    assert refused["status"]["message"] == "quota team has no room for 3500m of cpu: 1 of 4 are requested"
+    assert resized("1", "3", dryRun=True)["allowed"]
+    assert resized("1", "3")["allowed"]
+    assert not resized("2", "2")["allowed"]  # the first is not seen yet as it was changed
+    world.facts.member_seen(QuotaCountedPod("1", "n", "team", Amounts.parse({"cpu": "2"})))  # it was changed to less
+    assert resized("2", "2")["allowed"]
+    world.quota("UPDATE", quota("team", {"cpu": "1"}), quota("team", {"cpu": "4"}))
+    assert resized("2", "500m")["allowed"]  # less than before fits always
+
+
+def test_a_waiting_pod_that_changes_its_quota_is_judged_by_the_new_one() -> None:
+    world = World(limits_quotas=True)
+    for name, most in (("full", "1"), ("team", "4")):
+        world.quota("CREATE", quota(name, {"cpu": most}))
+    world.facts.member_seen(QuotaCountedPod("2", "n", "full", Amounts.parse({"cpu": "1"})))
+
+    def relabelled(name: str) -> dict[str, Any]:
+        old = pod({PREFIX + "name": "team"}, uid="1")
+        return world.ask("/validate-pod", pod({PREFIX + "name": name}, uid="1"), "UPDATE", old)
+
+    assert relabelled("full")["status"]["message"] == "quota full has no room for 1 of cpu: 1 of 1 are requested"
+    assert relabelled("nowhere")["status"]["message"].startswith("there is no quota nowhere (label ")
+    world.facts.member_gone("2")
+    assert relabelled("full")["allowed"]
+
+
+def test_what_is_new_of_a_pod_that_is_changed_is_a_warning_and_the_rest_is_not() -> None:
+    world = World()
+    isolation = {"koordinator.sh/gpu-isolation-provider": "HAMi-core"}
+    old = pod({PREFIX + "name": "nowhere"})
+    again = world.ask("/validate-pod", pod({PREFIX + "name": "nowhere"}, x="y"), "UPDATE", old)
+    assert "warnings" not in again
+    answer = world.ask("/validate-pod", pod({PREFIX + "name": "elsewhere", **isolation}), "UPDATE", old)
+    quota_words, isolation_words = answer["warnings"]
+    assert "there is no quota elsewhere" in quota_words
+    assert "cotenant.io/gpu-isolation-provider is HAMi-core" in isolation_words
+    assert "warnings" not in world.ask("/validate-pod", pod({PREFIX + "name": "koordinator-default-quota"}))
 
 
 def test_reservations_and_nodes_are_reviewed_only_where_asked_for() -> None:

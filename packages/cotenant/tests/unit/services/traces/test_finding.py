@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from cotenant.services.traces.finding import URL_FILE, written_url
+from cotenant.services.clients.traces_address import URL_FILE
+from cotenant.services.traces.finding import written_url
 
 
 def test_the_one_beside_the_kubeconfig_goes_before_that_of_the_usual_directory(

@@ -277,6 +277,21 @@ def test_ids_of_64_bits_are_shown_and_found_as_their_clients_write_them(
     assert "abcdef0123456789" in capsys.readouterr().out
     for asked in ("abcdef0123456789", "abcdef01", f"{0xABCDEF0123456789:032x}"):
         assert json.loads(running.ask("GET", f"/api/v1/traces/{asked}")[1])["traceId"] == "abcdef0123456789"
+    (asked_by_code,) = json.loads(running.ask("GET", "/api/v1/requests?of=web")[1])["requests"]
+    assert asked_by_code["traceId"] == "abcdef0123456789"
+
+
+def test_ids_that_begin_with_the_time_are_told_apart_in_the_list(
+    running: Running, capsys: pytest.CaptureFixture[str]
+) -> None:
+    second = 0x6789ABCD << 96
+    running.post(request_of([Given(1, kind=SERVER, trace=second | number << 56) for number in (0xA1, 0xB1)]))
+    running.finish()
+    assert main(["traces", "list", "--url", running.url]) == 0
+    shown = [line.split()[0] for line in capsys.readouterr().out.splitlines() if line.startswith("6789abcd")]
+    assert sorted(shown) == ["6789abcd00000000a", "6789abcd00000000b"]
+    for beginning in shown:
+        assert json.loads(running.ask("GET", f"/api/v1/traces/{beginning}")[1])["traceId"].startswith(beginning)
 
 
 def test_a_body_of_too_many_messages_is_refused_by_both_protocols(running: Running) -> None:

@@ -17,6 +17,7 @@ for devices is kept off such nodes as a whole.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -289,6 +290,17 @@ class Nominations:
         finally:  # also where the judgement of a large pod is given up
             if uid in self.by_uid and not entry.node:
                 self._assignments.reserve(entry, node)
+
+    @contextmanager
+    def without_own(self, entry: PodInfo) -> Iterator[None]:
+        """What is reserved for this pod does not count, as while it is judged."""
+        own = [entry] if entry.seen.uid in self._assignments.reserved else []
+        if own:
+            self._assignments.suspend(own)
+        try:
+            yield
+        finally:
+            self._resume(own)
 
     def _resume(self, suspended: list[PodInfo]) -> None:
         self._assignments.resume(entry for entry in suspended if entry.seen.uid in self._assignments.reserved)

@@ -13,6 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from cotenant.model.cluster.pod import Pod
+from cotenant.model.devices.request import RESOURCES
 from cotenant.model.groups.reservation import (
     KEPT_S,
     READY,
@@ -21,7 +22,7 @@ from cotenant.model.groups.reservation import (
     ReservationCondition,
     ReservationPhase,
 )
-from cotenant.model.resources import CPU_NAME, MEMORY_NAME, Amounts, format_amount
+from cotenant.model.resources import Amounts, format_amount
 
 LEGAL: dict[tuple[ReservationPhase, ReservationPhase], str] = {
     (ReservationPhase.PENDING, ReservationPhase.AVAILABLE): "a node was found",
@@ -74,10 +75,11 @@ def changed_template(pod: Pod, reserved: Amounts) -> str:
     """What to say of a template that asks for other amounts than are reserved by now; empty where it does not.
     Devices are reserved by other names than they are asked for.
     """
+    names = sorted({name for name, amount in (*pod.requests, *reserved) if amount} - RESOURCES)
     found = [
-        f"{format_amount(name, amount)} {name} instead of {format_amount(name, reserved.get(name))}"
-        for name, amount in pod.requests
-        if name in (CPU_NAME, MEMORY_NAME) and amount != reserved.get(name)
+        f"{format_amount(name, asked)} {name} instead of {format_amount(name, reserved.get(name))}"
+        for name in names
+        if (asked := pod.requests.get(name)) != reserved.get(name)
     ]
     return (
         f"its template was changed and asks for {', '.join(found)}: it keeps what it has; create another one for that"

@@ -60,6 +60,19 @@ def test_a_more_important_pod_waits_for_its_victims_and_then_has_their_node() ->
     c.validate()
 
 
+def test_what_is_kept_for_a_pod_is_not_said_to_be_in_its_way() -> None:
+    resident = pod("batch", 0, on="a")
+    c = cluster(resident, pod("vip", 10))
+    c.decide(0.0)
+    c.pod_seen(replace(resident, ends_s=300.0), 1.0)  # it takes its grace
+    c.node_seen(node("a", 1100))  # 100m are free, and the pod that waits for 1000m is judged again
+    told = [i for now in (2.0, 40.0) for i in c.decide(now) if isinstance(i, Unschedulable)]
+    assert {i.record.nearest for i in told} == {"1 node fits but for 900m cpu"}
+    c.validate()
+    c.pod_gone("uid-batch", 50.0)
+    assert binds(c.decide(50.0)) == {"uid-vip": "a"}
+
+
 def test_an_equal_one_is_not_preempted_and_the_words_say_so() -> None:
     c = cluster(pod("batch", 5, on="a"), pod("other", 5))
     (told,) = c.decide(0.0)

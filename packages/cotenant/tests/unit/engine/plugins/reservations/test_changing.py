@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from tests.fakes.cluster.reservation_world import World, node, pod, reservation, size, web
 
 from cotenant.engine.framework.instructions import Bind
 from cotenant.model.cluster.demands import NO_HOLDINGS, Holdings
 from cotenant.model.groups.reservation import ObjectOwner, ReservationOwner, ReservationPhase
 from cotenant.model.groups.reservation_notes import AllocatedReservation
+from cotenant.model.resources import GPU_CORE, GPU_MEMORY_RATIO, Amounts
 
 
 def named(name: str) -> tuple[ReservationOwner, ...]:
@@ -97,3 +99,24 @@ def test_a_template_that_asks_for_more_after_it_was_placed_is_said_on_the_reserv
     assert "its template was changed and asks for 3 cpu instead of 1, " in placed.message
     assert "it keeps what it has" in placed.message
     assert left(w) == size(1000)
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"kubernetes.io/batch-cpu": 2000}, "2000 kubernetes.io/batch-cpu instead of 0"),
+        ({"cpu": 0}, "0 cpu instead of 1"),
+        ({"example.com/licence": 3}, "3 example.com/licence instead of 0"),
+        ({GPU_CORE: 100, GPU_MEMORY_RATIO: 100}, ""),  # what devices are asked for is not what is reserved of them
+    ],
+)
+def test_whatever_a_placed_template_asks_for_otherwise_is_said(changed: dict[str, int], words: str) -> None:
+    w = World(node("a"))
+    w.see(reservation(cpu=1000))
+    w.go()
+    held = w.held["uid-r"]
+    asked = Amounts.of({name: amount for name, amount in (dict(held.pod.requests) | changed).items() if amount})
+    w.see(replace(held, pod=replace(held.pod, requests=asked)))
+    w.go()
+    assert words in w.held["uid-r"].conditions[0].message
+    assert bool(w.held["uid-r"].conditions[0].message) == bool(words)

@@ -418,6 +418,27 @@ def test_budget() -> None:
     assert read_budget(parse(PodDisruptionBudget, manifest)).allowed == 0
 
 
+@pytest.mark.parametrize(
+    ("policy", "healthy", "desired", "spares"),
+    [
+        (None, 3, 3, True),
+        ("IfHealthyBudget", 2, 3, False),
+        (None, 0, 0, False),
+        (None, None, None, False),
+        ("AlwaysAllow", 0, 3, True),
+    ],
+)
+def test_whether_a_budget_spares_pods_that_are_not_ready(
+    policy: str | None, healthy: int | None, desired: int | None, spares: bool
+) -> None:
+    manifest = {
+        "metadata": {"name": "b", "namespace": "d"},
+        "spec": {"unhealthyPodEvictionPolicy": policy},
+        "status": {"currentHealthy": healthy, "desiredHealthy": desired},
+    }
+    assert read_budget(parse(PodDisruptionBudget, manifest)).spares_unready is spares
+
+
 def test_namespace() -> None:
     facts = read_namespace(parse(Namespace, {"metadata": {"name": "d", "labels": {"team": "x"}}}))
     assert (facts.name, facts.labels) == ("d", Labels.of({"team": "x"}))
