@@ -178,7 +178,7 @@ def linear(found: Scene, on: list[int], k: int, before: Law, after: Law, suffers
         )
         for other in batch
     )
-    return cores_of(shapes, k) * (suffers - 1) + lost
+    return float(cores_of(shapes, k) * (suffers - 1) + lost)
 
 
 @pytest.mark.parametrize("seed", range(10, 14))
