@@ -60,6 +60,11 @@ def test_the_share_that_is_explained(coefficients: tuple[float, float], share: f
     assert explained([(4.0, 0.0), (0.0, 2.0)], (4.0, 2.0), coefficients) == pytest.approx(share)
 
 
+def test_a_small_target_is_explained_like_a_large_one() -> None:
+    assert explained([(1.0, 0.0)], (0.5, 0.0), (0.5,)) == 1.0
+    assert explained([(1.0, 0.0)], (0.5, 0.0), (0.25,)) == pytest.approx(0.75)
+
+
 def test_of_a_target_of_nothing_nothing_is_explained() -> None:
     assert explained([(1.0, 1.0)], (0.0, 0.0), (1.0,)) == 0.0
     assert explained([], (0.1, 0.0), ()) == 0.0
