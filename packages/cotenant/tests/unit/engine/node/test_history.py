@@ -10,8 +10,9 @@ import pytest
 from tests.fakes.node.fake_node import pod
 
 from cotenant.engine.node.history import NodeHistory, of_cards
-from cotenant.engine.node.report import NodeUsage, PodAverage
+from cotenant.engine.node.report import NodeUsage, PodAverage, TenantUse
 from cotenant.engine.node.settings import AgentSettings
+from cotenant.model.cluster.report import NodeReport
 from cotenant.model.machine.counters import GpuCounters, GpuPodUse
 from cotenant.model.machine.node_metric import PodSignals
 from cotenant.model.machine.node_state import GroupUse, HostUse, NodeState, PodUse, ServiceHealth
@@ -187,3 +188,87 @@ def test_cards_that_are_gone_are_held_by_nobody_also_where_their_use_was_never_k
     assert (history.idle.now.allocated, history.idle.times) == (1, {})
     history.record(replace(tick, gpus=()))
     assert history.idle.now.allocated == 0
+
+
+def test_what_pods_take_of_cards_is_averaged_over_the_window() -> None:
+    history = NodeHistory(AgentSettings(series_points=POINTS), "n")
+    web, app = pod("web", "a"), pod("app", "c", host_application=True)
+
+    def tick(second: int, *uses: GpuPodUse) -> None:
+        card = GpuCounters(0, "GPU-0", "H100", True, 0, 80, 0, pods=uses)
+        used = tuple(PodUse(known, GroupUse(known.group)) for known in (web, app))
+        history.record(NodeState(second * SECOND, SECOND, HostUse(4, 100, 1000, 0), used, gpus=(card,)))
+
+    def told() -> list[tuple[float | None, float | None]]:
+        usage = history.usage([2 * SECOND])
+        assert usage is not None
+        return [(one.signals.gpu_sm, one.signals.gpu_bandwidth) for one in (*usage.pods, *usage.applications)]
+
+    tick(1, GpuPodUse(web.uid, 1, 90, 10), GpuPodUse("nobody", 1, 5, 5))
+    assert told() == [(0.9, 0.1), (None, None)]
+    tick(2, GpuPodUse(web.uid, 1, 50, 30), GpuPodUse(app.uid, 1, 40, 20))
+    assert told() == [(0.7, 0.2), (0.4, 0.2)]
+    tick(3, GpuPodUse(web.uid, 1, 10, 10))
+    assert told() == [(0.3, 0.2), (0.4, 0.2)]  # the first is out of the window
+
+
+def report(history: NodeHistory, at_s: float = 5.0) -> NodeReport:
+    found = history.report(at_s)
+    assert found is not None
+    return found
+
+
+def test_the_founding_report_is_of_the_window_and_of_what_is_not_reserved() -> None:
+    settings = AgentSettings(
+        series_points=POINTS, report_window_us=2 * SECOND, reserved_cpu_m=500, reserved_memory_bytes=200
+    )
+    history = NodeHistory(settings, "n")
+    assert history.report(1.0) is None
+    for second, cpu_m in ((1, 4000), (2, 1000), (3, 2000)):
+        history.record(NodeState(second * SECOND, SECOND, HostUse(4, cpu_m, 1000, 100 * second), ()))
+    found = report(history)
+    assert (found.node, found.at_s) == ("n", 5.0)
+    assert (found.cpu_allocatable, found.cpu_used) == (3.5, 1.5)
+    assert (found.memory_allocatable, found.memory_used) == (800.0, 250.0)
+    assert (found.latency_p99_ms, found.violation) == (0.0, 0.0)
+
+
+@pytest.mark.parametrize(("cpu_m", "memory"), [(4000, 0), (4001, 0), (0, 1000), (0, 1001)])
+def test_where_everything_is_reserved_there_is_no_report(cpu_m: int, memory: int) -> None:
+    history = NodeHistory(AgentSettings(reserved_cpu_m=cpu_m, reserved_memory_bytes=memory), "n")
+    history.record(NodeState(SECOND, SECOND, HostUse(4, 100, 1000, 0), ()))
+    assert history.report(1.0) is None
+    unknown = NodeHistory(AgentSettings(reserved_cpu_m=0, reserved_memory_bytes=0), "n")
+    unknown.record(NodeState(SECOND, SECOND, HostUse(4, None, 1000, 0), ()))
+    assert unknown.report(1.0) is None
+
+
+def test_what_services_missed_is_summed_over_the_reports_of_the_window() -> None:
+    history = NodeHistory(AgentSettings(series_points=POINTS, report_window_us=2 * SECOND), "n")
+    history.record(NodeState(4 * SECOND, SECOND, HostUse(4, 100, 1000, 0), ()))
+    history.health_reported(ServiceHealth(1, 1000, 9000, 900, 0), 2 * SECOND)  # at the edge, and outside
+    history.health_reported(ServiceHealth(1, 100, 3000, 20, 0), 3 * SECOND)
+    history.health_reported(ServiceHealth(1, 100, 5000, 250, 0), 4 * SECOND)  # more than were asked: all of them
+    history.health_reported(ServiceHealth(1, 1000, 9000, 900, 2 * SECOND), 4 * SECOND)  # made before
+    found = report(history)
+    assert found.violation == pytest.approx((20 + 100) / 200)
+    assert found.latency_p99_ms == pytest.approx(5.0)
+
+
+def test_tenants_are_compared_by_all_their_pods_together() -> None:
+    history = NodeHistory(AgentSettings(series_points=POINTS, reserved_cpu_m=0, reserved_memory_bytes=0), "n")
+    pods = [replace(pod(f"p{i}", f"g{i}"), tenant=tenant) for i, tenant in enumerate(("y", "x", "x"))]
+    used = tuple(
+        PodUse(known, GroupUse(known.group, cpu_m=cpu_m, memory_bytes=10, run_delay_ppm=wait_m * 1000))
+        for known, cpu_m, wait_m in zip(pods, (500, 300, 200), (7, 20, 30), strict=True)
+    )
+    state = NodeState(SECOND, SECOND, HostUse(4, 1000, 1000, 30), used)
+    history.record(state)
+    assert history._tenants(state, 0) == [TenantUse(500, 50, 20), TenantUse(500, 7, 10)]  # x, then y
+
+
+def test_more_series_than_are_allowed_are_noticed() -> None:
+    history = NodeHistory(AgentSettings(series_points=POINTS, max_series=4), "n")
+    history.record(NodeState(SECOND, SECOND, HostUse(4, 1000, 1000, 30), ()))
+    assert len(history.series) == 4
+    history.validate()

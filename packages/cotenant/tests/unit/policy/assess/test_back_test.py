@@ -7,7 +7,16 @@ import pytest
 
 from cotenant.model.assess.history import AssessedHistory, Float32
 from cotenant.model.errors import InvalidInput
-from cotenant.policy.assess.back_test import back_test, origins_of, outcome, past_of, score
+from cotenant.policy.assess.back_test import (
+    BackTestOutcome,
+    PredictorScore,
+    back_test,
+    origins_of,
+    outcome,
+    past_of,
+    score,
+    verdict_of,
+)
 from cotenant.policy.assess.predictor import OneByOne, Past, flat
 
 STEP_S = 3600.0
@@ -119,3 +128,117 @@ def test_resources_and_columns_must_fit() -> None:
         past_of(history, "cpu", np.ones(3), both)
     with pytest.raises(InvalidInput, match="between 0 and 1"):
         back_test(past(values), 0.0, risk=0.0)
+
+
+@pytest.mark.parametrize(
+    ("steps", "horizon", "every_s", "first_share", "expected"),
+    [
+        (24, 6, 6 * 3600.0, 1 / 3, (12, 18)),  # a third is 8, and 12 the next whole six hours
+        (24, 6, 6 * 3600.0, 1 / 4, (6, 12, 18)),
+        (24, 7, 6 * 3600.0, 1 / 4, (6, 12)),  # the last has a whole horizon ahead
+        (6, 2, 1.0, 0.0, (1, 2, 3, 4)),  # never less than a step apart, and never at the very first
+        (6, 2, 1.6 * 3600, 0.5, (4,)),  # rounded to two steps
+        (4, 4, 3600.0, 0.5, ()),
+    ],
+)
+def test_where_predictions_begin(
+    steps: int, horizon: int, every_s: float, first_share: float, expected: tuple[int, ...]
+) -> None:
+    assert origins_of(past(np.zeros((1, steps))), horizon, every_s, first_share) == expected
+
+
+def test_without_being_told_predictions_begin_every_six_hours_after_a_third() -> None:
+    assert origins_of(past(np.zeros((1, 48))), 12) == (18, 24, 30, 36)
+
+
+def of_day(day: float, exceeded: int, steps: int = 10, **figures: float) -> BackTestOutcome:
+    made = {"lent": 100.0, "squeezed": 0.0, "in_hindsight": 100.0, "capacity": 400.0, "pinball": 0.0} | figures
+    return BackTestOutcome(1000.0 + day * 50.0, 50.0, 1, steps, exceeded, **made)
+
+
+def test_the_figures_of_a_score_are_sums_over_its_origins() -> None:
+    found = score(
+        "p",
+        [
+            of_day(0, 1, 10, lent=100.0, squeezed=5.0, in_hindsight=80.0, pinball=2.0),
+            of_day(1, 3, 30, lent=300.0, squeezed=15.0, in_hindsight=400.0, pinball=4.0, capacity=600.0),
+            of_day(2, 0, 0),  # nothing was judged there
+            of_day(3, 0, 10, lent=0.0, in_hindsight=0.0, capacity=0.0),  # nothing to lend has no error
+        ],
+    )
+    assert found.name == "p"
+    assert found.risk_pct == pytest.approx(100 * 4 / 50)
+    assert found.pinball_pct == pytest.approx(100 * 6 / 50)
+    assert found.lent_pct == pytest.approx(100 * 400 / 1000)
+    assert found.squeezed_pct == pytest.approx(100 * 20 / 400)
+    assert found.error_pct == pytest.approx(100 * (20 / 80 + 100 / 400) / 2)
+    assert len(found.outcomes) == 3
+
+
+def test_where_nothing_is_lent_nothing_is_squeezed_and_no_error_is_known() -> None:
+    found = score("p", [of_day(0, 0, lent=0.0, in_hindsight=0.0)])
+    assert (found.lent_pct, found.squeezed_pct) == (0.0, 0.0)
+    assert isnan(found.error_pct)
+    one = score("p", [of_day(0, 0, lent=0.5, squeezed=0.25, in_hindsight=0.5)])
+    assert (one.squeezed_pct, one.error_pct) == (50.0, 0.0)
+
+
+def test_the_interval_is_that_of_its_days_and_origins_of_one_horizon_are_one_day() -> None:
+    """Days of 10, 30 and 20 %: a standard deviation of 10 points, of three."""
+    half = 1.96 * 10 / 3**0.5
+    found = score("p", [of_day(0, 1), of_day(1, 3), of_day(2, 2)])
+    assert found.risk_high_pct == pytest.approx(20 + half)
+    assert found.risk_low_pct == pytest.approx(20 - half)
+    # the first day by two origins that share half of their horizon: 0 and 20 %
+    shared = score("p", [of_day(0, 0), of_day(0.5, 2), of_day(1, 3), of_day(1.5, 3), of_day(2, 2), of_day(2.9, 2)])
+    assert shared.risk_high_pct == pytest.approx(20 + half)
+    assert isnan(score("p", [of_day(0, 1), of_day(0.9, 1)]).risk_high_pct)
+
+
+def test_the_lower_end_is_no_negative_risk() -> None:
+    found = score("p", [of_day(0, 0), of_day(1, 10)])
+    assert found.risk_low_pct == 0.0
+    assert found.risk_high_pct == pytest.approx(50 + 1.96 * 100 * 0.5**0.5 / 2**0.5)
+
+
+def scored(name: str, risk_pct: float, pinball_pct: float) -> PredictorScore:
+    return PredictorScore(name, risk_pct, 0.0, 0.0, pinball_pct, 0.0, 0.0, 0.0, ())
+
+
+NAN = float("nan")
+
+
+@pytest.mark.parametrize(
+    ("ours", "rivals", "said"),
+    [
+        (scored("ours", NAN, NAN), (), "The history is too short for a back-test"),
+        (scored("ours", 1.5, 2.0), (), "in 1.5 % of the time, at a stated risk of 2.5 %; there is no rival"),
+        (scored("ours", 1.5, 2.0), (scored("never", NAN, NAN),), "there is no rival to compare with."),
+        (
+            scored("ours", 1.5, 2.0),
+            (scored("far", 1.0, 9.0), scored("never", NAN, NAN), scored("near", 1.0, 3.0)),
+            "ours was better than the best rival, near (pinball loss 2 against 3 % of the capacity).",
+        ),
+        (scored("ours", 1.5, 3.0), (scored("near", 1.0, 3.0),), "ours was not better than the best rival, near"),
+    ],
+)
+def test_a_verdict_names_the_best_rival_that_was_judged(
+    ours: PredictorScore, rivals: tuple[PredictorScore, ...], said: str
+) -> None:
+    assert said in verdict_of(0.025, (ours, *rivals))
+
+
+@pytest.mark.parametrize("risk", [0.0, 1.0, -0.1, 1.1])
+def test_a_risk_is_neither_nothing_nor_certain(risk: float) -> None:
+    with pytest.raises(InvalidInput, match="between 0 and 1"):
+        back_test(past(np.zeros((1, 30))), 0.0, risk=risk)
+
+
+def test_a_short_history_is_tried_on_a_third_of_itself_at_a_time() -> None:
+    found = back_test(past(np.full((1, 30), 100.0)), 500.0, ours=Says(200.0), rivals=(Says(300.0, "other"),))
+    assert {one.horizon_s for one in found.scores[0].outcomes} == {10 * STEP_S}
+    assert [one.at_s for one in found.scores[0].outcomes] == [500.0 + column * STEP_S for column in (10, 15, 20)]
+    assert found.stated_risk == 0.01
+    assert [one.name for one in found.scores] == ["says", "other"]
+    longer = back_test(past(np.full((1, 30), 100.0)), 0.0, horizon_s=4 * STEP_S, ours=Says(200.0), rivals=())
+    assert {one.horizon_s for one in longer.scores[0].outcomes} == {4 * STEP_S}

@@ -37,6 +37,8 @@ def test_those_with_the_most_come_first_and_the_unmeasured_last(sort: str, field
         found = rows(TopPage((host(NOTHING, some), host(most, name="i"))), sort)
         assert [row.container for row in found] == [most, some, NOTHING]
         assert [row.host.hostname for row in found] == ["host-i", "host-h", "host-h"]
+        zero = replace(MOST, **{field: 0})
+        assert rows(TopPage((host(NOTHING, zero),)), sort)[0].container == zero  # nothing known is nothing
     both = replace(SOME, **dict.fromkeys(fields, 5))  # more by both than the other by one
     one = replace(MOST, **{fields[0]: 9 if len(fields) == 2 else 4})
     assert rows(TopPage((host(one, both),)), sort)[0].container == both

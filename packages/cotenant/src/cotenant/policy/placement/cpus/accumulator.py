@@ -67,7 +67,7 @@ def take(ledger: CpuLedger, ask: CpuAsk) -> CpuChoice | Refusal:
     if refusal is not None:
         return refusal
     work = _Work(topology, ledger.at_least, ask, avoided)
-    first = usable & ask.preferred
+    first, bindable = usable & ask.preferred, usable
     if ask.bind_required:
         first, bindable = work.bindable(first), work.bindable(usable)
         if ask.bind is BindPolicy.SPREAD:  # on cores with a preferred CPU it is that one
@@ -84,7 +84,10 @@ def take(ledger: CpuLedger, ask: CpuAsk) -> CpuChoice | Refusal:
         work.collect(usable)
     bound = _bound(topology, ask.bind, work.taken)
     if ask.bind_required and not bound:
-        return _unbound(topology, ask, usable)
+        return Refusal(
+            "requested CPUs are not whole cores",
+            f"{ask.count} of the {bindable.bit_count()} CPUs on whole free cores, whose numbers of threads differ",
+        )
     return CpuChoice(work.taken, topology.numa_of(work.taken), not work.taken & avoided, bound)
 
 

@@ -141,3 +141,15 @@ def test_a_spread_over_the_numa_nodes_of_a_socket_counts_cores_and_not_cpus() ->
     taken = (*range(16, 24), 7, 25, 26, 11, 27, 29, 30, 15, 31)
     ledger = CpuLedger.empty(wide).given(CpuHolding("a", mask_of(taken)))
     assert chosen(ledger, CpuAsk(5, BindPolicy.SPREAD)) == (8, 9, 10, 12, 13)
+
+
+def test_where_cores_differ_a_required_number_that_cuts_one_is_refused_and_nothing_is_said_to_be_missing() -> None:
+    """CPU 5 is offline: cores of two, one and two threads."""
+    uneven = CpuTopology.of(LogicalCpu(cpu, cpu % 3, 0, 0) for cpu in (0, 1, 2, 3, 5))
+    assert [core.mask.bit_count() for core in uneven.cores] == [2, 1, 2]
+    refused = take(CpuLedger.empty(uneven), CpuAsk(2, bind_required=True, within=mask_of((1, 2, 5))))
+    assert isinstance(refused, Refusal)
+    assert refused == Refusal(
+        "requested CPUs are not whole cores", "2 of the 3 CPUs on whole free cores, whose numbers of threads differ"
+    )
+    assert chosen(CpuLedger.empty(uneven), CpuAsk(2, bind_required=True)) == (0, 3)
