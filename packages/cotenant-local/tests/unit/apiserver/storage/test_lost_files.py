@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,7 +21,7 @@ def put(store: Store, name: str) -> None:
     store.put(store.table(THINGS), ("ns", name), {"metadata": {"name": name, "uid": f"u-{name}"}}, None)
 
 
-def run(case: Callable[[], Awaitable[None]]) -> None:
+def run(case: Callable[[], Coroutine[Any, Any, None]]) -> None:
     asyncio.run(case())
 
 
