@@ -111,6 +111,15 @@ def no_matter(given: Mapping[str, Any] | None, *keys: str) -> None:
         plain((given or {}).get(key))
 
 
+def only(given: Mapping[str, Any] | None, *known: str) -> dict[str, Any]:
+    """A mapping as it stands in the file, {} where it is not set; refuses a key that is not one of `known`."""
+    unknown = (given or {}).keys() - set(known)
+    if unknown:
+        raise Unreadable(f"{', '.join(sorted(unknown))}: not one of {', '.join(known)}")
+    found: dict[str, Any] = plain(given or {})
+    return found
+
+
 def whole_number(given: Mapping[str, Any], key: str) -> int:
     """An integer that must be set."""
     value = given[key]

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import msgspec
-from tests.conformance.reading import plain
+from tests.conformance.reading import only, plain
 
 from cotenant.model.cluster.labels import Labels, LabelSelector
 from cotenant.model.errors import InvalidInput
@@ -38,14 +38,15 @@ def _selector(raw: Any) -> LabelSelector | None:
 
 def strategy_for_node(case: Any) -> Iterator[tuple[str, Any, Any]]:
     """The strategy of one node."""
-    raw, node = plain(case.given["config"]), plain(case.given["node"])
-    if raw is None or node is None:
+    given = case.given
+    raw, node = only(given["config"], "cluster", "node_configs"), only(given["node"], "name", "labels", "annotations")
+    if given["config"] is None or given["node"] is None:
         yield "strategy", case.expect["strategy"], None
         return
     cluster = read_strategy(raw.get("cluster") or {}, "cluster")
     nodes = tuple(
-        NodeStrategy(_selector(entry["selector"]), merge(cluster, read_strategy(entry["strategy"], "")))
-        for entry in raw.get("node_configs") or ()
+        NodeStrategy(_selector(entry.get("selector")), merge(cluster, read_strategy(entry.get("strategy") or {}, "")))
+        for entry in (only(entry, "name", "selector", "strategy") for entry in raw.get("node_configs") or ())
     )
     annotations = {
         name: value if isinstance(value, str) else json.dumps(value)

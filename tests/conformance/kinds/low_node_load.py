@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 import numpy as np
-from tests.conformance.reading import Unreadable, one_of, plain, set_amounts
+from tests.conformance.reading import Unreadable, one_of, only, plain, set_amounts
 
 from cotenant.drivers.kube.kinds.managed_node import read_managed_node
 from cotenant.drivers.kube.kinds.node import NodeObject
@@ -308,7 +308,10 @@ def fits_target(case: Any) -> Iterator[tuple[str, Any, Any]]:
 
 
 def fits_target_sequence(case: Any) -> Iterator[tuple[str, Any, Any]]:
-    given = {key: plain(case.given[key]) for key in ("targets", "pods")}
+    given = {
+        "targets": [only(node, "name", "usage", "high") for node in case.given["targets"]],
+        "pods": [only(pod, "name", "usage") for pod in case.given["pods"]],
+    }
     names = sorted(given["targets"][0]["high"])
     much = {name: 1000 * max(node["high"][name] for node in given["targets"]) for name in names}
     source = {"name": "s", "usage": much, "high": given["targets"][0]["high"]}
@@ -319,8 +322,9 @@ def fits_target_sequence(case: Any) -> Iterator[tuple[str, Any, Any]]:
 
 
 def no_target(case: Any) -> Iterator[tuple[str, Any, Any]]:
-    given, choice = {key: plain(case.given[key]) for key in ("source", "targets")}, _FirstFit()
-    found = _relieved([{"name": "s", **given["source"]}], given["targets"], [{"name": "p", "usage": {}}], choice)
+    known, choice = ("name", "usage", "high"), _FirstFit()
+    source, targets = only(case.given["source"], *known), [only(node, *known) for node in case.given["targets"]]
+    found = _relieved([{"name": "s", **source}], targets, [{"name": "p", "usage": {}}], choice)
     yield "pods_examined", case.expect["pods_examined"], choice.examined
     yield "evicted", case.expect["evicted"], len(found.moves)
 

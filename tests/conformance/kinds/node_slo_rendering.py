@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from tests.conformance.reading import Unreadable, no_matter, plain
+from tests.conformance.reading import Unreadable, no_matter, only, plain
 
 from cotenant.model.cluster.labels import Labels, LabelSelector
 from cotenant.model.errors import InvalidInput
@@ -35,7 +35,8 @@ def part_merge(case: Any) -> Iterator[tuple[str, Any, Any]]:
     part = PART_BY_NAME[given["part"]]
     if given["key"] not in (None, part.key):
         raise Unreadable(f"the key of the part {part.name} is {part.key!r}, not {given['key']!r}")
-    wanted, before = plain(case.expect["merged"]), plain(given["previous"]) or {"cluster": part.defaults}
+    wanted, before = plain(case.expect["merged"]), only(given["previous"], "cluster", "nodes")
+    before = before or {"cluster": part.defaults}
     try:
         config = read_part(part, _text(plain(given["value"])))
         yield "error", case.expect["error"], False
@@ -51,14 +52,15 @@ def part_merge(case: Any) -> Iterator[tuple[str, Any, Any]]:
 def part_select(case: Any) -> Iterator[tuple[str, Any, Any]]:
     """One part for one node."""
     given = case.given
-    part, raw, node = PART_BY_NAME[given["part"]], plain(given["config"]) or {}, plain(given["node"]) or {}
+    part, raw, node = PART_BY_NAME[given["part"]], only(given["config"], "cluster", "nodes"), _node(given)
     config = PartConfig(raw.get("cluster"), _nodes(raw))
     value, _ = select(part, config, Labels.of(node.get("labels") or {}), _notes(node))
     yield "spec", case.expect["spec"], value
 
 
 def _nodes(raw: dict[str, Any]) -> tuple[NodePart, ...]:
-    return tuple(NodePart(_selector(entry["selector"]), entry["value"]) for entry in raw.get("nodes") or ())
+    entries = [only(entry, "name", "selector", "value") for entry in raw.get("nodes") or ()]
+    return tuple(NodePart(_selector(entry.get("selector")), entry.get("value")) for entry in entries)
 
 
 def _selector(raw: Any) -> LabelSelector | None:
@@ -67,6 +69,10 @@ def _selector(raw: Any) -> LabelSelector | None:
         return read_selector(raw, "")
     except InvalidInput:
         return None
+
+
+def _node(given: dict[str, Any]) -> dict[str, Any]:
+    return only(given["node"], "name", "labels", "annotations")
 
 
 def _notes(node: dict[str, Any]) -> dict[str, str]:
@@ -82,6 +88,8 @@ def node_slo_sync(case: Any) -> Iterator[tuple[str, Any, Any]]:
     """One ConfigMap event."""
     given = case.given
     before = plain(given["old_cluster"])
+    if before is not None:
+        only(before, *PART_BY_NAME)
     old = DEFAULT_CONFIG if before is None else SloConfig({name: PartConfig(value) for name, value in before.items()})
     no_matter(given, "old_available")  # the built-in values are there from the start
     new = read_slo_config(_data(plain(given["config_map"])), old)
@@ -92,7 +100,7 @@ def node_slo_sync(case: Any) -> Iterator[tuple[str, Any, Any]]:
 
 def node_slo(case: Any) -> Iterator[tuple[str, Any, Any]]:
     """The whole spec of one node."""
-    node = plain(case.given["node"]) or {}
+    node = _node(case.given)
     config = read_slo_config(_data(plain(case.given["config_map"])), DEFAULT_CONFIG)
     spec = render(config, Labels.of(node.get("labels") or {}), _notes(node)).spec
     yield "spec", plain(case.expect["spec"]), {part.name: spec[part.field] for part in PARTS}

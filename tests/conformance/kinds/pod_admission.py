@@ -32,6 +32,7 @@ from cotenant.policy.admission.documents import Document
 from cotenant.policy.admission.pods import check_pod
 from cotenant.policy.admission.profiles import Mutation, mutate_pod, mutate_reservation
 from cotenant.policy.admission.translation import record
+from cotenant.policy.overcommit.selection import read_selector
 from cotenant.policy.quota.pods import check_pod_quota, exceeded, quota_of_pod, unknown
 from cotenant.services.reviewing.merging import merge_pod, merge_reservation
 
@@ -126,10 +127,13 @@ def _without_absent(pod: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _selector(given: Mapping[str, Any] | None) -> LabelSelector | None:
-    return None if given is None else LabelSelector.of(plain(given.get("match_labels", {})))
+    if given is None:
+        return None
+    parts = {"matchLabels": plain(given["match_labels"]), "matchExpressions": plain(given["match_expressions"])}
+    return read_selector(parts, "selector")
 
 
-def _profile(given: Mapping[str, Any]) -> ColocationProfile:
+def read_profile(given: Mapping[str, Any]) -> ColocationProfile:
     spec = given["spec"]
     share = spec["probability"]
     if isinstance(share, str):
@@ -172,8 +176,14 @@ def _draw(given: Mapping[str, Any]) -> Callable[[str], int]:
 
 
 def _creates(given: Mapping[str, Any], *more: str) -> bool:
-    """Whether the operation is one that is acted on: create, or one of `more`."""
-    return one_of(given, "operation", ("create", "update", "delete", "connect"), "create") in ("create", *more)
+    """Whether the request is one that is acted on: create, or one of `more`, of the pod itself."""
+    operation = one_of(given, "operation", ("create", "update", "delete", "connect"), "create")
+    return not _subresource(given) and operation in ("create", *more)
+
+
+def _subresource(given: Mapping[str, Any]) -> str:
+    """The part of a pod that is written: no rule of these kinds is about one."""
+    return one_of(given, "subresource", ("", "status", "binding", "eviction", "ephemeralcontainers"), "")
 
 
 def _outcome(case: Any, result: Mutation) -> Compared:
@@ -188,7 +198,7 @@ def profile_step(case: Any) -> Compared:
     pod = _pod(given["pod"])
     namespaces = plain(given.get("namespaces", {}))
     labels = namespaces.get(given["pod"]["namespace"] or given["namespace"])
-    profiles = [_profile(entry) for entry in given.get("profiles", ())]
+    profiles = [read_profile(entry) for entry in given.get("profiles", ())]
     acts = _creates(given)
     result = mutate_pod(
         pod,
@@ -212,7 +222,7 @@ def reservation_step(case: Any) -> Compared:
         "metadata": _metadata(given, "name", "labels", "annotations"),
         "spec": {"template": {"spec": _spec(given["template"] or {})}},
     }
-    profiles = [_profile(entry) for entry in case.given.get("profiles", ())]
+    profiles = [read_profile(entry) for entry in case.given.get("profiles", ())]
     classes = _classes(case.given["priority_classes"])
     no_matter(case.given, "namespaces")  # reservations have none
     switches(case.given["gates"], "skip_mutating_resources")  # their resources stay as they are in any case
@@ -330,7 +340,7 @@ def pod_quota_rules(case: Any) -> Compared:
         preemptible=preemptible,
         old_preemptible=before if operation == "update" else None,
     )
-    yield "allowed", case.expect["allowed"], not found or operation == "delete"
+    yield "allowed", case.expect["allowed"], not found or operation == "delete" or bool(_subresource(given))
     broken = found or check_pod_quota(quota)  # a case names the rule that does not apply to an update
     yield "reason", case.expect["reason"], broken[0].rule if broken else None
 
@@ -349,7 +359,7 @@ def quota_pod_admission(case: Any) -> Compared:
     moved = given["old_quota"] is not None and given["old_quota"] != given["pod"]["quota"]
     on_update = switches(given["gates"], "on_update")["on_update"]
     operation = one_of(given, "operation", ("create", "update", "delete"), "create")
-    if operation == "delete" or (operation == "update" and not (moved and on_update)):
+    if operation == "delete" or (operation == "update" and not (moved and on_update)) or _subresource(given):
         no_matter(given["pod"], "quota")
         yield "allowed", case.expect["allowed"], True
         yield "child_request", case.expect["child_request"], None

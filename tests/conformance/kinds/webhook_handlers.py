@@ -7,10 +7,9 @@ from collections.abc import Iterator
 from random import Random
 from typing import Any
 
+from tests.conformance.kinds.pod_admission import read_profile
 from tests.conformance.reading import one_of, plain
 
-from cotenant.model.cluster.colocation_profile import ColocationProfile
-from cotenant.model.cluster.labels import LabelSelector
 from cotenant.model.groups.quota import Quota
 from cotenant.services.reviewing.facts import WebhookFacts
 from cotenant.services.reviewing.review import ResourceName, ReviewOutcome, ReviewRequest
@@ -54,10 +53,7 @@ def _request(given: Any, group: str, version: str, is_metadata: bool) -> ReviewR
 def pod_handler(case: Any) -> Iterator[tuple[str, Any, Any]]:
     facts = WebhookFacts(lambda: 0.0)
     for entry in case.given.get("profiles", ()):
-        spec = entry["spec"]
-        labels = tuple(sorted(plain(spec.get("labels", {})).items()))
-        selector = plain((spec["selector"] or {}).get("match_labels")) or {}
-        facts.profile_seen(ColocationProfile(entry["name"], pods=LabelSelector.of(selector), labels=labels))
+        facts.profile_seen(read_profile(entry))
     yield from _compared(case, _asked(facts, "/mutate-pod", _request(case.given, "", "v1", False)))
 
 

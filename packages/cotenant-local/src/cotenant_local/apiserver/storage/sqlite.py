@@ -3,9 +3,11 @@
 After kill -9 every acknowledged write must be present, and two processes must never write one directory. SQLite in WAL
 mode; a batch of writes is one transaction. With `synchronous=NORMAL` (the default) a commit is in the kernel's page
 cache before it is acknowledged: kill -9 of this process loses nothing. A power cut or a kernel crash may lose the
-commits since the last checkpoint, never the file's consistency, and revisions that clients have seen may then be
-assigned again; with `fsync=True` (`synchronous=FULL`) every commit is forced to the disk first, which prevents that.
-The directory is locked by flock on `holder.json`, which names the holder; the kernel releases it when the process dies.
+commits since the last checkpoint, never the file's consistency; with `fsync=True` (`synchronous=FULL`) every commit is
+forced to the disk first, which prevents that. The directory is locked by flock on `holder.json`, which names the holder
+and its last committed revision; the kernel releases it when the process dies. A database that is behind the revision of
+a killed holder has lost writes, however that came about: the next holder says so and assigns none of those revisions
+again, so that clients that have seen them list anew. Files that are taken away from a running process take no writes.
 Limits: local file systems (WAL and flock need shared memory and locks). Checkpoints run in another thread with a
 connection of their own, since they wait for the disk.
 """
@@ -16,6 +18,7 @@ import fcntl
 import json
 import logging
 import os
+import re
 import sqlite3
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -32,6 +35,7 @@ CHECKPOINT_BYTES = 16 << 20  # WAL size that triggers a checkpoint
 _log = logging.getLogger("cotenant.apiserver")
 _BUSY_MS = 250
 _WAL_LIMIT_BYTES = 512 << 20  # beyond this the writer itself checkpoints
+_REVISION = re.compile(rb'"revision": (\d{1,18})\b')
 
 _TABLES = """
 CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -77,23 +81,19 @@ class DirectoryLock:
                 f"a directory that no other process uses, but {holder_text} holds it",
                 "stop it, or name another directory",
             ) from None
-        self.had_log = b'"log": true' in os.pread(self._fd, 4096, 0)  # of a holder that did not release it
-        self._notes_log = False
-        self._since = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-        self._write()
+        found = _REVISION.search(os.pread(self._fd, 4096, 0))
+        self.noted = int(found[1]) if found else 0  # the last revision of a holder that did not release it
+        since = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        self._head = f'{{"pid": {os.getpid()}, "since": "{since}", "revision": '
+        os.ftruncate(self._fd, self._write(self.noted))
 
-    def note_log(self, has: bool = True) -> None:
-        """Note whether the database's log holds writes that are nowhere else, so that the next holder misses it."""
-        if has != self._notes_log:
-            self._notes_log = has
-            with suppress(OSError):  # a full disk: the commit itself has succeeded
-                self._write()
+    def note(self, revision: int) -> None:
+        """Note the last committed revision, so that the next holder misses it. It never falls."""
+        with suppress(OSError):  # a full disk: the commit itself has succeeded
+            self._write(revision)
 
-    def _write(self) -> None:
-        found = {"pid": os.getpid(), "since": self._since, "log": self._notes_log}
-        text = json.dumps(found).encode() + b"\n"
-        os.pwrite(self._fd, text, 0)
-        os.ftruncate(self._fd, len(text))
+    def _write(self, revision: int) -> int:
+        return os.pwrite(self._fd, f"{self._head}{revision}}}\n".encode(), 0)
 
     def release(self) -> None:
         """Release the lock. The file stays, empty: removing it would let two processes lock two different files."""
@@ -112,20 +112,14 @@ class Database:
         """
         self._lock = DirectoryLock(directory)
         self.path = directory / FILE
-        if self._lock.had_log and not _has_bytes(Path(f"{self.path}-wal")):
-            _log.warning(
-                "%s-wal is missing or empty, although the process that wrote it was killed: the writes since the last "
-                "checkpoint are lost; "
-                "objects are as they were then, and clients may have seen newer ones; put the file back, or restore a "
-                "copy, before more is written",
-                self.path,
-            )
         self.fsync = fsync
         self._since_checkpoint = 0
         try:
             self._connection = self._open()
             # From here on the event loop blocks on it, so another connection's lock must fail quickly.
             self._connection.execute(f"PRAGMA busy_timeout={_BUSY_MS}")
+            self._miss_writes()
+            self._files = self._identities()
         except sqlite3.DatabaseError as error:
             self._lock.release()
             raise Permanent(
@@ -185,8 +179,41 @@ class Database:
         elif size == 0:
             _log.warning("%s is empty: the cluster starts without objects; restore a copy if it had any", self.path)
 
+    def _miss_writes(self) -> None:
+        """Warn where the database is behind what a killed holder had committed."""
+        if self._lock.noted and (found := self._revision()) < self._lock.noted:
+            _log.warning(
+                "%s is at revision %d, although %d was committed by the process that was killed: the writes since are "
+                "lost; is %s-wal missing, cut short, damaged or of another time? objects are as they were then, and "
+                "clients may have seen newer ones; put the file back, or restore a copy, before more is written",
+                self.path,
+                found,
+                self._lock.noted,
+                self.path,
+            )
+
+    def _identities(self) -> list[tuple[int, int]]:
+        """Which files the database and its log are."""
+        found = [os.stat(path) for path in (self.path, f"{self.path}-wal")]
+        return [(file.st_dev, file.st_ino) for file in found]
+
+    def _check_files(self) -> None:
+        """Raises sqlite3.Error where a file was removed or replaced: what is written into it is in no directory."""
+        try:
+            same = self._identities() == self._files
+        except OSError:
+            same = False
+        if not same:
+            raise sqlite3.OperationalError(
+                f"{self.path} or its log was removed or replaced while it is in use; put it back, or stop and restore "
+                "a copy"
+            )
+
     def revision(self) -> int:
-        """The last committed revision."""
+        """The last revision that was ever committed."""
+        return max(self._revision(), self._lock.noted)
+
+    def _revision(self) -> int:
         try:
             found = self._connection.execute("SELECT value FROM facts WHERE name='revision'").fetchone()
             newest = self._connection.execute("SELECT max(revision) FROM objects").fetchone()[0]
@@ -216,6 +243,7 @@ class Database:
     ) -> None:
         """Commit one transaction. Raises sqlite3.Error (disk full, I/O); nothing is written then."""
         connection = self._connection
+        self._check_files()
         connection.execute("BEGIN IMMEDIATE")
         try:
             connection.executemany("INSERT OR REPLACE INTO objects VALUES (?,?,?,?,?,?)", puts)
@@ -227,8 +255,9 @@ class Database:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
             raise
-        self._lock.note_log()
-        self._bound_log()
+        self._lock.note(revision)
+        with suppress(sqlite3.Error, OSError):  # the commit itself has succeeded; the next one tries again
+            self._bound_log()
 
     def due(self) -> bool:
         """Whether enough was committed since the last checkpoint that a background checkpoint should run."""
@@ -250,14 +279,9 @@ class Database:
         the writer does.
         """
         if os.stat(f"{self.path}-wal").st_size > _WAL_LIMIT_BYTES:
-            self._lock.note_log(False)
             self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
 
     def close(self) -> None:
         """Close the file (which checkpoints it) and release the directory."""
         self._connection.close()
         self._lock.release()
-
-
-def _has_bytes(path: Path) -> bool:
-    return path.exists() and path.stat().st_size > 0

@@ -121,32 +121,6 @@ def test_a_damaged_object_is_one_sentence(tmp_path: Path, change: str) -> None:
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("lost", ["removed", "emptied", ""])
-def test_a_lost_log_of_a_killed_process_is_noticed(tmp_path: Path, lost: str, caplog: pytest.LogCaptureFixture) -> None:
-    async def case() -> None:
-        store = Store(Database(tmp_path))
-        put(store, store.table(THINGS), "a")
-        await store.settled(store.revision)
-        killed = tmp_path / "killed"
-        killed.mkdir()
-        for name in ("cluster.db", "cluster.db-wal", "holder.json"):  # as kill -9 leaves them
-            (killed / name).write_bytes((tmp_path / name).read_bytes())
-        await store.close()
-        if lost == "removed":
-            (killed / "cluster.db-wal").unlink()
-        elif lost == "emptied":
-            (killed / "cluster.db-wal").write_bytes(b"")
-        again = Store(Database(killed))
-        assert len(list(again.table(THINGS).walk())) == (0 if lost else 1)
-        await again.close()
-        assert ("the writes since the last checkpoint are lost" in caplog.text) is bool(lost)
-        caplog.clear()
-        await Store(Database(killed)).close()  # the last end was a clean one
-        assert not caplog.records
-
-    run(case)
-
-
 def test_an_object_created_and_removed_in_one_batch_is_not_stored(tmp_path: Path) -> None:
     async def case() -> None:
         store = Store(Database(tmp_path))

@@ -60,6 +60,10 @@ class TriggerAllowance:
         self._left -= 1
         return True
 
+    def give_back(self) -> None:
+        """One that was taken has not been opened."""
+        self._left += 1
+
 
 class RequesterKeeper(Protocol):
     """A keeper that knows its clients: `local_keeper.LocalKeeper`."""
@@ -281,12 +285,15 @@ class KeeperServer:
         )
 
     async def _grant(self, writer: asyncio.StreamWriter, request: wire.OpenTrigger, requester: Requester) -> None:
+        if not self._grants.take():
+            hint = f"one more every {TRIGGER_EVERY_S:g} s"
+            refused = InvalidInput("triggers", requester.name, f"at most {MAX_TRIGGERS} at once", hint)
+            await _send(writer, wire.refusal(refused))
+            return
         try:
-            if not self._grants.take():
-                hint = f"one more every {TRIGGER_EVERY_S:g} s"
-                raise InvalidInput("triggers", requester.name, f"at most {MAX_TRIGGERS} at once", hint)
             descriptor, window_us = self._triggers.open(request)
         except CotenantError as error:
+            self._grants.give_back()
             await _send(writer, wire.refusal(error))
             return
         try:

@@ -188,6 +188,28 @@ def test_the_descriptor_of_a_trigger_is_passed_on(tmp_path: Path) -> None:
     run(tmp_path, use)
 
 
+def test_so_many_triggers_and_no_more_are_opened(tmp_path: Path) -> None:
+    async def use(keeper: Keeper) -> None:
+        now_s = [100.0]
+        keeper.server._grants = serving.TriggerAllowance(3, 10.0, lambda: now_s[0])
+
+        async def opened(resource: str = "cpu") -> None:
+            os.close((await keeper.client.trigger(wire.OpenTrigger("be/a", resource, 1000, 2_000_000)))[0])
+
+        for _ in range(3):
+            for _ in range(3):
+                with pytest.raises(Unsupported):  # opens nothing, and counts for none
+                    await opened("gpu")
+            await opened()
+        with pytest.raises(InvalidInput, match=f"at most {serving.MAX_TRIGGERS} at once"):
+            await opened()
+        await still_serves(keeper)
+        now_s[0] += 10.0
+        await opened()
+
+    run(tmp_path, use)
+
+
 @pytest.mark.parametrize(
     "data",
     [
