@@ -118,7 +118,8 @@ class PodSharing:
         whole = (status.resources, status.allocated_resources)
         if not (status.container_statuses or status.init_container_statuses or status.conditions or any(whole)):
             return status
-        key = self._encoder.encode((status.container_statuses, status.init_container_statuses, status.conditions, whole))
+        of_containers = (status.container_statuses, status.init_container_statuses)
+        key = self._encoder.encode((*of_containers, *whole, status.conditions))
         known = self._statuses.get(key)
         if known is None:
             if len(self._statuses) >= REMEMBERED:

@@ -4,9 +4,14 @@ Requests, priorities, labels and annotations of a pod are known to the API serve
 own node, all annotations among them. Structs of their own beside the scheduler's, read into `DeclaredPod`, which is
 laid over the groups that are found. Amounts of batch and mid resources are the node's CPU and memory as well, and are
 marked: no kubelet enforces them.
-Limits: what cannot be read counts as absent.
+
+Native CPU and memory are what the kubelet says is in place, not what the specification wishes for: a resize that is
+deferred, infeasible or under way must not move a limit, a protection or CPUs of its own before the kubelet has. Only
+the bound of a whole pod with batch amounts is the larger of both while a resize is under way: the kubelet raises a
+container below it, which cgroup v1 refuses above it.
+Limits: what cannot be read counts as absent; amounts of a pod as a whole (`spec.resources`) are not read.
 Source: Kubernetes API reference; mirror pods carry their UID on the node in `kubernetes.io/config.hash`; Koordinator's
-batch and mid resources (batch-cpu and mid-cpu are in milli-CPU).
+batch and mid resources (batch-cpu and mid-cpu are in milli-CPU); KEP-1287 (resizes in place).
 """
 
 from __future__ import annotations
@@ -18,7 +23,7 @@ from math import nan
 from msgspec import field
 
 from cotenant.drivers.kube.kinds.kind import ApiStruct, Kind, Quantities, Text
-from cotenant.drivers.kube.kinds.parts import ObjectMeta, Resources
+from cotenant.drivers.kube.kinds.parts import Condition, ObjectMeta, Resources
 from cotenant.drivers.kubelet.declared import DeclaredContainer, DeclaredPod
 from cotenant.drivers.kubelet.extended import (
     PodInfoAmounts,
@@ -34,9 +39,10 @@ from cotenant.model.cluster.qos import KubernetesQoS
 from cotenant.model.errors import InvalidInput
 from cotenant.model.machine.node_pod import NodePodPhase
 from cotenant.model.quantities import milli, whole
-from cotenant.model.resources import BATCH_CPU, BATCH_MEMORY, MID_CPU, MID_MEMORY
+from cotenant.model.resources import BATCH_CPU, BATCH_MEMORY, CPU_NAME, MEMORY_NAME, MID_CPU, MID_MEMORY
 
 CONFIG_HASH = "kubernetes.io/config.hash"
+RESIZE_IN_PROGRESS = "PodResizeInProgress"
 
 
 _CPU: tuple[tuple[str, Callable[[str | int | float], int]], ...] = (
@@ -81,11 +87,12 @@ class NodeContainerState(ApiStruct, frozen=True):
 
 
 class NodeContainerStatus(ApiStruct, frozen=True):
-    """A container as it runs."""
+    """A container as it runs, with the amounts that its kubelet has put in place."""
 
     name: str = ""
     container_id: Text = field(default=None, name="containerID")
     state: NodeContainerState | None = None
+    resources: Resources | None = None
 
 
 class PodAddress(ApiStruct, frozen=True):
@@ -100,6 +107,7 @@ class NodePodStatus(ApiStruct, frozen=True):
     phase: Text = None
     pod_ips: tuple[PodAddress, ...] | None = field(default=None, name="podIPs")
     qos_class: Text = None
+    conditions: tuple[Condition, ...] | None = None
     container_statuses: tuple[NodeContainerStatus, ...] | None = None
     init_container_statuses: tuple[NodeContainerStatus, ...] | None = None
 
@@ -121,13 +129,21 @@ def declared(obj: NodePodObject) -> DeclaredPod:
     annotations = meta.annotations or {}
     statuses = (*(status.init_container_statuses or ()), *(status.container_statuses or ()))
     ids = {entry.name: (entry.container_id or "").rpartition("//")[2] for entry in statuses}
+    there = {entry.name: entry.resources for entry in statuses}
     containers = (*(spec.init_containers or ()), *(spec.containers or ()))
     overhead = _container(NodeContainerSpec(resources=Resources(spec.overhead, spec.overhead)), "")
     roles = [_role(container) for container in spec.init_containers or ()] + [Role.CONTAINER] * len(
         spec.containers or ()
     )
-    read = tuple(_container(container, ids.get(container.name, "")) for container in containers)
+    asked = tuple(_container(container, ids.get(container.name, "")) for container in containers)
+    read = tuple(
+        found if (has := there.get(one.name)) is None else _container(_in_place(one, has), found.container_id)
+        for one, found in zip(containers, asked, strict=True)
+    )
     amounts = tuple(_amounts(container, role) for container, role in zip(read, roles, strict=True))
+    bounds = amounts
+    if any(found.type == RESIZE_IN_PROGRESS and found.status == "True" for found in status.conditions or ()):
+        bounds = tuple(map(_with_larger_limits, amounts, map(_amounts, asked)))
     return DeclaredPod(
         uid=meta.uid or "",
         namespace=meta.namespace or "",
@@ -148,7 +164,7 @@ def declared(obj: NodePodObject) -> DeclaredPod:
             (f"{reference.kind} {reference.name}" for reference in meta.owner_references or () if reference.controller),
             "",
         ),
-        extended=pod_amounts(amounts, _amounts(overhead)),
+        extended=pod_amounts(bounds, _amounts(overhead)),
         # native CPU alone: lent CPU gives nobody CPUs of their own
         cpu_request_m=max_at_once(roles, [0 if amount.extended_cpu else amount.cpu_request_m for amount in amounts])
         + (overhead.cpu_request_m or 0),
@@ -211,6 +227,34 @@ def _container(spec: NodeContainerSpec, container_id: str) -> DeclaredContainer:
         extended_cpu=is_extended(requests, "cpu"),
         extended_memory=is_extended(requests, "memory"),
     )
+
+
+def _in_place(written: NodeContainerSpec, there: Resources) -> NodeContainerSpec:
+    """The container with the native CPU and memory that it has, of those that it asks for: a runtime also reports what
+    nobody asked a kubelet for.
+    """
+    resources = written.resources or Resources()
+    return NodeContainerSpec(
+        written.name,
+        Resources(_resized(resources.requests, there.requests), _resized(resources.limits, there.limits)),
+        written.restart_policy,
+    )
+
+
+def _resized(written: Quantities, there: Quantities) -> Quantities:
+    there = there or {}
+    return {
+        name: there.get(name, amount)
+        for name, amount in (written or {}).items()
+        if name not in (CPU_NAME, MEMORY_NAME) or name in there
+    }
+
+
+def _with_larger_limits(one: PodInfoAmounts, other: PodInfoAmounts) -> PodInfoAmounts:
+    """A limit of 0 is none, which is larger than any."""
+    pairs = ((one.cpu_limit_m, other.cpu_limit_m), (one.memory_limit_bytes, other.memory_limit_bytes))
+    cpu_m, memory_bytes = (max(pair) if all(pair) else 0 for pair in pairs)
+    return replace(one, cpu_limit_m=cpu_m, memory_limit_bytes=memory_bytes)
 
 
 def _role(init: NodeContainerSpec) -> Role:
