@@ -49,8 +49,8 @@ class ExtendedAmounts:
     """
 
     cpu_request_m: int | None = None  # None: no container has batch or mid CPU
-    cpu_limit_m: int | None = None  # None: as above, or a container has no CPU limit
-    memory_limit_bytes: int | None = None  # None: no container has batch or mid memory, or one has no memory limit
+    cpu_limit_m: int | None = None  # None: as above, or a container has no such limit
+    memory_limit_bytes: int | None = None  # None: as above, of memory
 
 
 NOT_EXTENDED = ExtendedAmounts()

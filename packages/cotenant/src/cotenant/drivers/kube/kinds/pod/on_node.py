@@ -6,9 +6,7 @@ laid over the groups that are found. Amounts of batch and mid resources are the 
 marked: no kubelet enforces them.
 
 Native CPU and memory are what the kubelet says is in place, not what the specification wishes for: a resize that is
-deferred, infeasible or under way must not move a limit, a protection or CPUs of its own before the kubelet has. Only
-the bound of a whole pod with batch amounts is the larger of both while a resize is under way: the kubelet raises a
-container below it, which cgroup v1 refuses above it.
+deferred, infeasible or under way must not move a limit, a protection or CPUs of its own before the kubelet has.
 Limits: what cannot be read counts as absent; amounts of a pod as a whole (`spec.resources`) are not read.
 Source: Kubernetes API reference; mirror pods carry their UID on the node in `kubernetes.io/config.hash`; Koordinator's
 batch and mid resources (batch-cpu and mid-cpu are in milli-CPU); KEP-1287 (resizes in place).
@@ -23,7 +21,7 @@ from math import nan
 from msgspec import field
 
 from cotenant.drivers.kube.kinds.kind import ApiStruct, Kind, Quantities, Text
-from cotenant.drivers.kube.kinds.parts import Condition, ObjectMeta, Resources
+from cotenant.drivers.kube.kinds.parts import ObjectMeta, Resources
 from cotenant.drivers.kubelet.declared import DeclaredContainer, DeclaredPod
 from cotenant.drivers.kubelet.extended import (
     PodInfoAmounts,
@@ -42,7 +40,6 @@ from cotenant.model.quantities import milli, whole
 from cotenant.model.resources import BATCH_CPU, BATCH_MEMORY, CPU_NAME, MEMORY_NAME, MID_CPU, MID_MEMORY
 
 CONFIG_HASH = "kubernetes.io/config.hash"
-RESIZE_IN_PROGRESS = "PodResizeInProgress"
 
 
 _CPU: tuple[tuple[str, Callable[[str | int | float], int]], ...] = (
@@ -107,7 +104,6 @@ class NodePodStatus(ApiStruct, frozen=True):
     phase: Text = None
     pod_ips: tuple[PodAddress, ...] | None = field(default=None, name="podIPs")
     qos_class: Text = None
-    conditions: tuple[Condition, ...] | None = None
     container_statuses: tuple[NodeContainerStatus, ...] | None = None
     init_container_statuses: tuple[NodeContainerStatus, ...] | None = None
 
@@ -141,9 +137,6 @@ def declared(obj: NodePodObject) -> DeclaredPod:
         for one, found in zip(containers, asked, strict=True)
     )
     amounts = tuple(_amounts(container, role) for container, role in zip(read, roles, strict=True))
-    bounds = amounts
-    if any(found.type == RESIZE_IN_PROGRESS and found.status == "True" for found in status.conditions or ()):
-        bounds = tuple(map(_with_larger_limits, amounts, map(_amounts, asked)))
     return DeclaredPod(
         uid=meta.uid or "",
         namespace=meta.namespace or "",
@@ -164,7 +157,7 @@ def declared(obj: NodePodObject) -> DeclaredPod:
             (f"{reference.kind} {reference.name}" for reference in meta.owner_references or () if reference.controller),
             "",
         ),
-        extended=pod_amounts(bounds, _amounts(overhead)),
+        extended=pod_amounts(amounts, _amounts(overhead)),
         # native CPU alone: lent CPU gives nobody CPUs of their own
         cpu_request_m=max_at_once(roles, [0 if amount.extended_cpu else amount.cpu_request_m for amount in amounts])
         + (overhead.cpu_request_m or 0),
@@ -248,13 +241,6 @@ def _resized(written: Quantities, there: Quantities) -> Quantities:
         for name, amount in (written or {}).items()
         if name not in (CPU_NAME, MEMORY_NAME) or name in there
     }
-
-
-def _with_larger_limits(one: PodInfoAmounts, other: PodInfoAmounts) -> PodInfoAmounts:
-    """A limit of 0 is none, which is larger than any."""
-    pairs = ((one.cpu_limit_m, other.cpu_limit_m), (one.memory_limit_bytes, other.memory_limit_bytes))
-    cpu_m, memory_bytes = (max(pair) if all(pair) else 0 for pair in pairs)
-    return replace(one, cpu_limit_m=cpu_m, memory_limit_bytes=memory_bytes)
 
 
 def _role(init: NodeContainerSpec) -> Role:

@@ -24,7 +24,7 @@ from cotenant.model.sizes.container import ContainerProgram, ContainerSize, Size
 PENDING, IN_PROGRESS = "PodResizePending", "PodResizeInProgress"
 MAX_WORDS, MAX_WORD = 512, 4096  # of a command: more are not read
 RESIZER = "cotenant-right-sizing"  # the writer of our resizes; those of earlier versions have the client's name
-_OURS = (RESIZER, "cotenant")
+_OURS = (RESIZER, "cotenant-manager")
 
 
 class _Variable(ApiStruct, frozen=True):

@@ -96,7 +96,8 @@ def test_what_a_scheduler_allocated_by_cpu_or_numa_node(written: str, held: tupl
     [
         ([], -inf),
         ([("kubectl-edit", "", "2026-01-01T00:00:00Z"), ("kubelet", "status", "2026-01-02T00:00:00Z")], -inf),
-        ([("cotenant-right-sizing", "resize", "2026-01-02T00:00:00Z"), ("cotenant", "resize", None)], -inf),
+        ([("cotenant-right-sizing", "resize", "2026-01-02T00:00:00Z")], -inf),
+        ([("cotenant-manager", "resize", "2026-01-02T00:00:00Z")], -inf),  # of an earlier version
         ([("vpa-updater", "resize", "2026-01-01T00:00:00Z"), ("kubectl-patch", "resize", "2026-01-02T00:00:00Z")], 1),
         ([("kubectl-patch", "resize", None)], -inf),
     ],
