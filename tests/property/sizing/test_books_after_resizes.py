@@ -156,12 +156,12 @@ def test_books_are_those_of_a_scheduler_that_begins_now(seed: int) -> None:
 @pytest.mark.slow
 def test_the_sequences_reach_what_they_are_about() -> None:
     kinds: Counter[str] = Counter()
-    for seed in range(8):
+    for seed in range(10):
         run(seed, kinds)
     few = {
         name: kinds[name] for name in ("Deferred", "Infeasible", "halfway", "in place", "own", "zone", "draws", *QUOTAS)
     }
-    assert min(few.values()) > 5, kinds
+    assert min(few.values()) >= 3, kinds
     assert kinds["compared"] > 100
 
 
