@@ -107,7 +107,7 @@ class ResizedPod:
 
     # ---- its object
 
-    def object(self) -> PodObject:
+    def stored(self) -> PodObject:
         """As the server has it."""
         return msgspec.json.decode(msgspec.json.encode(self.manifest()), type=PodObject)
 

@@ -68,7 +68,7 @@ class ResizedWorld(World):
         """It begins anew from what the server has."""
         self.late.clear()
         self.reader, self.share = PodReader(seals=SEALS), PodSharing()
-        self.pods = {thing.uid: self.reader.pod(thing.object()) for thing in self.things.values()}
+        self.pods = {thing.uid: self.reader.pod(thing.stored()) for thing in self.things.values()}
         self.cluster = self.fresh()
         self.reservations = self.cluster.plugins.reservations
 
@@ -86,7 +86,7 @@ class ResizedWorld(World):
         ]
         reader = PodReader(seals=SEALS)
         facts += [
-            lambda thing=thing: made.pod_seen(reader.pod(thing.object()), self.now_s) for thing in self.things.values()
+            lambda thing=thing: made.pod_seen(reader.pod(thing.stored()), self.now_s) for thing in self.things.values()
         ]
         facts += [lambda held=held: made.plugins.reservations.seen(held, self.now_s) for held in self.held.values()]
         self.random.shuffle(facts)
@@ -108,7 +108,7 @@ class ResizedWorld(World):
                 self.cluster.pod_gone(f"uid-{name}", self.now_s)
             elif name in self.things:
                 thing = self.things[name]
-                self.pods[thing.uid] = self.reader.pod(self.share(thing.object()))
+                self.pods[thing.uid] = self.reader.pod(self.share(thing.stored()))
                 self.cluster.pod_seen(self.pods[thing.uid], self.now_s)
         self.late.clear()
 
@@ -135,7 +135,7 @@ class ResizedWorld(World):
             thing.node = instruction.node
             if self.random.random() < 0.9:  # else its kubelet has not said anything yet
                 thing.run()
-            self.pods[thing.uid] = self.reader.pod(self.share(thing.object()))
+            self.pods[thing.uid] = self.reader.pod(self.share(thing.stored()))
             self.cluster.pod_seen(self.pods[thing.uid], self.now_s)
             self.cluster.bound(instruction.uid, self.now_s)
         elif isinstance(instruction, Evict):
@@ -171,7 +171,8 @@ class ResizedWorld(World):
         cpu_m = random.choice((500, 1000, 2000))
         labels = {NAME: random.choice(tuple(QUOTAS)), QOS_CLASS: "LS", PRIORITY_CLASS: "koord-prod"}
         notes: dict[str, str] = {}
-        parts, whole = [Part("a", native(cpu_m, random.choice((256, 1024))))], None
+        parts = [Part("a", native(cpu_m, random.choice((256, 1024))))]
+        whole: Part | None = None
         if kind == "own":
             labels[QOS_CLASS] = "LSR"
             parts = [Part("a", native(random.choice((1000, 2000)), 512), limited=True)]
