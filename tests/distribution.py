@@ -185,6 +185,7 @@ LONGEST = (
     "tests/node/kubelet/test_contract.py",
     "tests/property/node/test_attribution.py",
     "tests/node/test_fleet_docker.py",
+    "tests/property/sizing/test_books_after_resizes.py",
     "tests/property/placement/test_claims_kept.py",
     "packages/cotenant-lab/tests/unit/cli/test_main.py",
     "tests/fault/up/test_refused.py",

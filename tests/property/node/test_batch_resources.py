@@ -143,9 +143,9 @@ def model(step: Step, *, nested: bool) -> dict[KnobTarget, str]:
         of_pod = common
         if any(part.extended_cpu for part in parts):
             rest(group, together(parts, "cpu_request_m"), 0)
-            if all(part.cpu_limit_m for part in parts):
+            if all(part.cpu_limit_m and part.extended_cpu for part in parts):
                 of_pod = quota(group, together(parts, "cpu_limit_m"), common)
-        if any(part.extended_memory for part in parts) and all(part.memory_limit_bytes for part in parts):
+        if all(part.memory_limit_bytes and part.extended_memory for part in parts):
             rest(group, None, together(parts, "memory_limit_bytes"))
         for at, part in enumerate(parts):
             if part.extended_cpu:

@@ -4,7 +4,9 @@ A kubelet computes a pod's groups from native `cpu` and `memory` only, so a pod 
 the least weight and no limit; whoever sets them needs the kubelet's sum, in which sidecars and init containers count
 and which does not change while containers start and end. The kubelet's formula over all amounts, native and extended:
 sidecars plus containers, or an init container plus the sidecars before it where that is more, plus overhead. A limit
-exists only where every container has one. Where only the container runtime is known, the annotation that admission
+exists only where every container has one of batch or mid amounts: beside a native one it would stand in the way of a
+resize in place, as the kubelet raises that container below a group that it thinks is without a limit, and cgroup v1
+refuses a quota above its parent's. Where only the container runtime is known, the annotation that admission
 leaves on the pod gives batch amounts per container.
 Limits: the annotation has neither init containers nor overhead nor mid resources; pod-level `spec.resources` is not
 read.
@@ -62,9 +64,11 @@ def pod_amounts(containers: Iterable[PodInfoAmounts], overhead: PodInfoAmounts |
     memory_limits = [part.memory_limit_bytes for part in parts]
     return ExtendedAmounts(
         cpu_request_m=max_at_once(roles, [part.cpu_request_m for part in parts]) + extra.cpu_request_m if cpu else None,
-        cpu_limit_m=max_at_once(roles, cpu_limits) + extra.cpu_request_m if cpu and all(cpu_limits) else None,
+        cpu_limit_m=max_at_once(roles, cpu_limits) + extra.cpu_request_m
+        if cpu and all(part.cpu_limit_m and part.extended_cpu for part in parts)
+        else None,
         memory_limit_bytes=max_at_once(roles, memory_limits) + extra.memory_limit_bytes
-        if memory and all(memory_limits)
+        if memory and all(part.memory_limit_bytes and part.extended_memory for part in parts)
         else None,
     )
 

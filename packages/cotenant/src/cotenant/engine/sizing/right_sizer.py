@@ -86,6 +86,7 @@ class RightSizer:
         self._resized: dict[str, tuple[float, ResizePod]] = {}  # by UID
         self._refusals: dict[str, int] = {}  # of the last one, by UID
         self._foreign: set[str] = set()  # UIDs of pods that somebody else resized, until a decision knows
+        self._heard_s: dict[str, float] = {}  # when somebody else resized a pod, as a decision has heard
         self._left: dict[str, float] = {}  # those that are not touched, and until when
         self._waiting_s: dict[str, float] = {}  # pods made anew whose kubelet has not taken a size: since when
 
@@ -138,6 +139,7 @@ class RightSizer:
         self._resized.pop(uid, None)
         self._refusals.pop(uid, None)
         self._foreign.discard(uid)
+        self._heard_s.pop(uid, None)
         self._left.pop(uid, None)
         self._waiting_s.pop(uid, None)
         self._measured.pop(key, None)
@@ -255,20 +257,34 @@ class RightSizer:
         first = min(self._of_target[_target(sizing)])
         if first != sizing.key:
             return SizingStep(replace(status, state="invalid", message=f"its workload is sized by {first}"))
-        foreign = self._foreign.intersection(scene.pods)
-        self._foreign -= foreign
-        self._left |= dict.fromkeys(foreign, now_s + QUIET_S)
+        foreign = dict.fromkeys(self._foreign.intersection(scene.pods), now_s + QUIET_S)
+        self._foreign -= foreign.keys()
+        foreign = self._unheard(scene, now_s) | foreign
+        self._left |= foreign
         if status.change is not None:
             names = sorted(scene.pods[uid].name for uid in foreign)
             return go_on(scene, now_s, self._stamp, names[0] if names else "")
         if foreign:
-            until_s = max(status.quiet_until_s, now_s + QUIET_S)
+            until_s = max(status.quiet_until_s, *foreign.values())
             scene = replace(scene, sizing=replace(sizing, status=replace(status, quiet_until_s=until_s)))
         found = idle(scene, now_s)
         if found.change is not None:
             return SizingStep(found)
         left = {uid for uid, until_s in self._left.items() if now_s < until_s}
         return SizingStep(found, (*spread(scene, left), *self._given_back(scene, now_s)))
+
+    def _unheard(self, scene: SizingScene, now_s: float) -> dict[str, float]:
+        """Pods that somebody else resized within a day while this process did not look, and until when they are left:
+        no manager ran, or another one led.
+        """
+        found: dict[str, float] = {}
+        for uid, pod in scene.pods.items():
+            at_s = pod.resized_by_others_s
+            if at_s > self._heard_s.get(uid, -inf):
+                self._heard_s[uid] = at_s
+                if now_s - at_s < QUIET_S:
+                    found[uid] = min(now_s, at_s) + QUIET_S
+        return found
 
     def _given_back(self, scene: SizingScene, now_s: float) -> tuple[ResizePod, ...]:
         """What pods that were made anew had, where their kubelet does not take the proven size: it is not asked again

@@ -4,7 +4,7 @@ The same policies must apply to a kubelet's pods, to the founding document's pod
 machine without Kubernetes. All three become `NodePod`; what a source does not provide has the default. Amounts of batch
 and mid resources (kubernetes.io/batch-cpu, mid-memory, ...) use the same fields as native ones and are marked, since a
 kubelet enforces native ones only.
-Limits: amounts are those of the specification, whatever the groups have.
+Amounts are those that the kubelet says it has put in place, else those of the specification, whatever the groups have.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ class ExtendedAmounts:
     """
 
     cpu_request_m: int | None = None  # None: no container has batch or mid CPU
-    cpu_limit_m: int | None = None  # None: as above, or a container has no CPU limit
-    memory_limit_bytes: int | None = None  # None: no container has batch or mid memory, or one has no memory limit
+    cpu_limit_m: int | None = None  # None: as above, or a container has no such limit
+    memory_limit_bytes: int | None = None  # None: as above, of memory
 
 
 NOT_EXTENDED = ExtendedAmounts()
@@ -85,7 +85,7 @@ class NodePod:
         ""  # why it shares CPUs although its label or annotation says otherwise; "" = it says nothing else
     )
     relabelled: tuple[str, ...] = ()  # of its class, quota and tenant: changed since the bind, without effect
-    extended: ExtendedAmounts = NOT_EXTENDED  # of the whole pod, from its specification
+    extended: ExtendedAmounts = NOT_EXTENDED  # of the whole pod, native amounts as they are in place
     workload: str = ""  # kind and namespace/name of the object that made it, "Job shop/hogs"; "" where none is known
     ours: bool = False  # of this agent itself or of its keeper, as the kernel says of their processes
     is_confirmed_service: bool = False  # more than a label says so: its spec.priority, or a file of the node itself

@@ -6,6 +6,7 @@ Only CPU and memory: nothing else can be changed in place. None is *not set*, wh
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import inf
 
 from cotenant.model.errors import InvalidInput
 
@@ -82,6 +83,7 @@ class SizedPod:
     pending_why: str = ""
     in_progress: bool = False  # PodResizeInProgress
     progress_error: str = ""
+    resized_by_others_s: float = -inf  # when somebody else set an amount in place that it still has; Unix time
     allocated_by: tuple[str, ...] = ()  # resources of which a scheduler gave it CPUs or NUMA nodes of its own
 
     @property

@@ -4,8 +4,9 @@ A kubelet computes groups from native requests and limits. A pod that requests b
 groups get the least weight, no quota and no memory limit, so batch pods share CPU equally whatever they requested, and
 one that leaks memory takes it from others. What the kubelet would write if the amounts were native, on the pod's group
 and its containers': cpu.weight from the request, cpu.max and memory.max from the limits; on the pod only where every
-container has a limit. Containers with native amounts keep the kubelet's values. Beside a service that requests no CPU,
-and so has the least weight in the same class, batch pods keep theirs, which is the least too. Where the node's CPUs are
+container has such a limit: the kubelet, which resizes native ones in place, would find ours in its way. Containers with
+native amounts keep the kubelet's values. Beside a service that requests no CPU, and so has the least weight in the same
+class, batch pods keep theirs, which is the least too. Where the node's CPUs are
 faster than the reference (its CPU normalization ratio is above 1) quotas are divided by the ratio, since batch CPU is
 lent multiplied by it.
 Limits: on cgroup v2 older runtimes convert shares to smaller weights than the kernel does, so a pod with native and

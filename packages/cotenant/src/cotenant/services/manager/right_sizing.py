@@ -16,7 +16,7 @@ from cotenant.drivers.kube.kinds.custom.node_metric import NODE_METRICS, read_no
 from cotenant.drivers.kube.kinds.custom.objective_status import OBJECTIVE_STATUSES, read_objective_status
 from cotenant.drivers.kube.kinds.custom.right_sizing import RIGHT_SIZINGS, read_right_sizing, status_fields
 from cotenant.drivers.kube.kinds.namespace_limits import AUTOSCALERS, AutoscalerObject, scaled_by
-from cotenant.drivers.kube.kinds.pod.sized import SIZED_PODS, read_sized_pod, written_size
+from cotenant.drivers.kube.kinds.pod.sized import RESIZER, SIZED_PODS, read_sized_pod, written_size
 from cotenant.drivers.kube.kinds.workloads import REPLICA_SETS, WorkloadObject
 from cotenant.engine.autonomy.permissions import Permissions
 from cotenant.engine.sizing.reports import CapacityOf
@@ -91,7 +91,13 @@ async def resize_pod(client: Client, write: ResizePod, refused: Callable[[Resize
     body = {"metadata": {"uid": write.uid}, "spec": {"containers": [container]}}
     try:
         await client.patch(
-            SIZED_PODS, write.namespace, write.pod, body, content_type=STRATEGIC_PATCH, subresource="resize"
+            SIZED_PODS,
+            write.namespace,
+            write.pod,
+            body,
+            content_type=STRATEGIC_PATCH,
+            subresource="resize",
+            field_manager=RESIZER,
         )
     except (NotFound, Conflict):
         raise

@@ -34,6 +34,11 @@ def test_one_container_without_a_limit_lifts_the_pods() -> None:
     assert pod_amounts([batch(500, 1000, MIB), native]) == ExtendedAmounts(600, None, None)
 
 
+def test_a_native_limit_lifts_the_pods_too_or_it_would_be_in_the_way_of_a_resize() -> None:
+    native = PodInfoAmounts(cpu_request_m=100, cpu_limit_m=200, memory_limit_bytes=MIB)
+    assert pod_amounts([batch(500, 1000, MIB), native]) == ExtendedAmounts(600, None, None)
+
+
 def test_init_containers_run_alone_and_sidecars_beside_all_that_follow() -> None:
     first, side, second = (
         batch(300, 300, MIB, Role.INIT),

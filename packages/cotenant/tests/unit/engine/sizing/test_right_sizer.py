@@ -6,6 +6,7 @@ import pytest
 from tests.fakes.cluster.sizing_world import BIG, MIB, NOW_S, World, in_place, pending, pod
 
 from cotenant.engine.sizing.scene import WriteSizing
+from cotenant.engine.sizing.suggesting import QUIET_S
 from cotenant.model.machine.node_metric import MeasuredPod, NodeMetric, PodSignals, Use
 from cotenant.model.sizes.container import ContainerSize, SizedContainer
 from cotenant.model.sizes.right_sizing import SizingMode, SizingOutcome, SizingPhase
@@ -329,6 +330,36 @@ def test_what_another_leader_resized_is_not_taken_for_somebody_else_s() -> None:
     world.put(replace(of, containers=(replace(of.containers[0], size=replace(BIG, cpu_request_m=2345)),)))
     world.engine.leads_now()
     assert world.run(600, lambda: bool(world.resized))
+
+
+def test_what_somebody_else_resized_while_no_manager_ran_is_noticed_by_what_the_server_notes() -> None:
+    world = World(mode=SizingMode.ACT)
+    at_s = world.now_s - 3600
+    world.put(replace(world.pods["b"], resized_by_others_s=at_s))
+    world.restart()
+    world.run(3600)
+    assert (world.status.state, world.resized) == ("quiet", [])
+    assert world.status.quiet_until_s == at_s + QUIET_S  # a day from then, not from when it was noticed
+    world.run(86_400, lambda: bool(world.resized))
+    assert world.resized
+
+
+def test_what_somebody_else_resized_long_ago_holds_nothing() -> None:
+    world = World(mode=SizingMode.ACT)
+    world.put(replace(world.pods["b"], resized_by_others_s=world.now_s - QUIET_S - 1))
+    assert world.run(600, lambda: bool(world.resized))
+
+
+def test_a_change_ends_where_somebody_else_resized_a_pod_that_it_has_not_come_to_while_no_manager_ran() -> None:
+    world = World(mode=SizingMode.ACT)
+    world.reach(SizingPhase.PROOF)
+    assert world.status.change is not None
+    other = next(name for name in "cba" if name != world.status.change.touched[0].pod)
+    world.put(replace(world.pods[other], resized_by_others_s=world.now_s + 1))
+    world.restart()
+    assert world.run(60, lambda: world.status.change is None)
+    assert world.status.receipts[0].outcome is SizingOutcome.YIELDED
+    assert other in world.status.receipts[0].why
 
 
 def test_pods_of_several_containers_are_left() -> None:

@@ -50,7 +50,11 @@ def test_one_container_is_resized_in_place_of_the_pod_that_was_meant() -> None:
     assert resized(server) == []
     (((kind, namespace, name, body), options),) = server.asked
     assert (kind, namespace, name) == (SIZED_PODS, "shop", "web-1")
-    assert options == {"content_type": "application/strategic-merge-patch+json", "subresource": "resize"}
+    assert options == {
+        "content_type": "application/strategic-merge-patch+json",
+        "subresource": "resize",
+        "field_manager": "cotenant-right-sizing",  # by which it knows its own resizes again
+    }
     assert body["metadata"] == {"uid": "u"}
     (container,) = body["spec"]["containers"]
     assert container["name"] == "main"

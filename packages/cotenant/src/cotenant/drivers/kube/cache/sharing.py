@@ -115,9 +115,11 @@ class PodSharing:
     def _status(self, status: PodStatus) -> PodStatus:
         pending = tuple(c for c in status.conditions or () if c.type == RESIZE_PENDING)
         status = _replace(status, phase=_one(status.phase), conditions=pending or None)
-        if not (status.container_statuses or status.init_container_statuses or status.conditions):
+        whole = (status.resources, status.allocated_resources)
+        if not (status.container_statuses or status.init_container_statuses or status.conditions or any(whole)):
             return status
-        key = self._encoder.encode((status.container_statuses, status.init_container_statuses, status.conditions))
+        of_containers = (status.container_statuses, status.init_container_statuses)
+        key = self._encoder.encode((*of_containers, *whole, status.conditions))
         known = self._statuses.get(key)
         if known is None:
             if len(self._statuses) >= REMEMBERED:
@@ -129,4 +131,6 @@ class PodSharing:
             container_statuses=known.container_statuses,
             init_container_statuses=known.init_container_statuses,
             conditions=known.conditions,
+            resources=known.resources,
+            allocated_resources=known.allocated_resources,
         )

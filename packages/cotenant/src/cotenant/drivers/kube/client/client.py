@@ -103,10 +103,12 @@ class Client(Transport):
         *,
         content_type: str = MERGE_PATCH,
         subresource: str = "",
+        field_manager: str = "",
     ) -> T:
-        """Change parts of an object."""
+        """Change parts of an object. `field_manager`: the writer that the server notes, "" = this client's name."""
         path = kind.path(namespace, name, subresource)
-        return self._decode(kind.form, await self.request("PATCH", path, patch, content_type=content_type))
+        query = {"fieldManager": field_manager} if field_manager else None
+        return self._decode(kind.form, await self.request("PATCH", path, patch, content_type=content_type, query=query))
 
     async def patch_status(
         self, kind: Kind[T], namespace: str, name: str, patch: Body, *, content_type: str = STRATEGIC_PATCH

@@ -25,6 +25,7 @@ from cotenant.model.errors import InvalidInput, Permanent
 from cotenant.policy.placement.cpus.ledger import CpuHolding, CpuLedger
 from cotenant.policy.placement.cpus.node_fit import AS_USUAL, CpuNode, GivenCpus, NodeOptions, node_options
 from cotenant.policy.placement.cpus.numa_amounts import NumaAmounts
+from cotenant.policy.placement.cpus.numa_resized import resized_amounts
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +38,12 @@ class CpuClaim:
     numa: tuple[NumaAmount, ...] = ()
 
     @classmethod
-    def reported(cls, pod: str, status: ResourceStatus, exclusive: ExclusivePolicy) -> CpuClaim:
-        """From the pod's annotation."""
-        return cls(pod, mask_of(status.cpus), exclusive, status.numa)
+    def reported(
+        cls, pod: str, status: ResourceStatus, exclusive: ExclusivePolicy, cpu_m: int, memory_bytes: int
+    ) -> CpuClaim:
+        """From the pod's annotation, with NUMA amounts for what it requests now."""
+        numa = resized_amounts(status.numa, cpu_m, memory_bytes, owns_cpus=bool(status.cpus))
+        return cls(pod, mask_of(status.cpus), exclusive, numa)
 
     @classmethod
     def chosen(cls, pod: str, given: GivenCpus, exclusive: ExclusivePolicy) -> CpuClaim:

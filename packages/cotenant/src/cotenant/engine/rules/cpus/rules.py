@@ -42,7 +42,7 @@ from cotenant.model.arrays import Int
 from cotenant.model.cluster.demands import Demands, Holdings
 from cotenant.model.cluster.pod import Pod
 from cotenant.model.cpus.reported import NodeTopology
-from cotenant.model.cpus.spec import ExclusivePolicy, ResourceStatus, TopologyPolicy
+from cotenant.model.cpus.spec import ResourceStatus, TopologyPolicy
 from cotenant.model.cpus.topology import numbers_in
 from cotenant.model.devices.request import asks_devices
 from cotenant.model.errors import Permanent
@@ -140,10 +140,9 @@ class Cpus:
                 need = None
         if need is None and holds.cpus is None:
             return False
-        exclusive = need.spec.exclusive if need is not None else ExclusivePolicy.NONE
-        entry = self._pods[number] = CpuPod(pod.key, need, exclusive)
+        entry = self._pods[number] = CpuPod.of(pod, need)
         if holds.cpus is not None:
-            entry.claim = CpuClaim.reported(pod.key, holds.cpus, exclusive)
+            entry.claim = entry.reported(holds.cpus)
         return True
 
     def widened(self) -> bool:
@@ -161,7 +160,7 @@ class Cpus:
         pod = self._pods.get(number)
         if pod is None or holds.cpus is None:
             return
-        claim = CpuClaim.reported(pod.key, holds.cpus, pod.exclusive)
+        claim = pod.reported(holds.cpus)
         if claim == pod.claim:
             pod.chosen_for = ""
             return
@@ -256,7 +255,7 @@ class Cpus:
     def keep(self, number: int, holds: Holdings) -> None:
         """Set the holdings of an unassigned pod to exactly these."""
         pod = self._pods[number]
-        pod.claim = CpuClaim.reported(pod.key, holds.cpus, pod.exclusive) if holds.cpus is not None else None
+        pod.claim = pod.reported(holds.cpus) if holds.cpus is not None else None
         pod.chosen_for = ""
 
     def validate(self) -> None:

@@ -4,9 +4,12 @@ Requests, priorities, labels and annotations of a pod are known to the API serve
 own node, all annotations among them. Structs of their own beside the scheduler's, read into `DeclaredPod`, which is
 laid over the groups that are found. Amounts of batch and mid resources are the node's CPU and memory as well, and are
 marked: no kubelet enforces them.
-Limits: what cannot be read counts as absent.
+
+Native CPU and memory are what the kubelet says is in place, not what the specification wishes for: a resize that is
+deferred, infeasible or under way must not move a limit, a protection or CPUs of its own before the kubelet has.
+Limits: what cannot be read counts as absent; amounts of a pod as a whole (`spec.resources`) are not read.
 Source: Kubernetes API reference; mirror pods carry their UID on the node in `kubernetes.io/config.hash`; Koordinator's
-batch and mid resources (batch-cpu and mid-cpu are in milli-CPU).
+batch and mid resources (batch-cpu and mid-cpu are in milli-CPU); KEP-1287 (resizes in place).
 """
 
 from __future__ import annotations
@@ -34,7 +37,7 @@ from cotenant.model.cluster.qos import KubernetesQoS
 from cotenant.model.errors import InvalidInput
 from cotenant.model.machine.node_pod import NodePodPhase
 from cotenant.model.quantities import milli, whole
-from cotenant.model.resources import BATCH_CPU, BATCH_MEMORY, MID_CPU, MID_MEMORY
+from cotenant.model.resources import BATCH_CPU, BATCH_MEMORY, CPU_NAME, MEMORY_NAME, MID_CPU, MID_MEMORY
 
 CONFIG_HASH = "kubernetes.io/config.hash"
 
@@ -81,11 +84,12 @@ class NodeContainerState(ApiStruct, frozen=True):
 
 
 class NodeContainerStatus(ApiStruct, frozen=True):
-    """A container as it runs."""
+    """A container as it runs, with the amounts that its kubelet has put in place."""
 
     name: str = ""
     container_id: Text = field(default=None, name="containerID")
     state: NodeContainerState | None = None
+    resources: Resources | None = None
 
 
 class PodAddress(ApiStruct, frozen=True):
@@ -121,12 +125,17 @@ def declared(obj: NodePodObject) -> DeclaredPod:
     annotations = meta.annotations or {}
     statuses = (*(status.init_container_statuses or ()), *(status.container_statuses or ()))
     ids = {entry.name: (entry.container_id or "").rpartition("//")[2] for entry in statuses}
+    there = {entry.name: entry.resources for entry in statuses}
     containers = (*(spec.init_containers or ()), *(spec.containers or ()))
     overhead = _container(NodeContainerSpec(resources=Resources(spec.overhead, spec.overhead)), "")
     roles = [_role(container) for container in spec.init_containers or ()] + [Role.CONTAINER] * len(
         spec.containers or ()
     )
-    read = tuple(_container(container, ids.get(container.name, "")) for container in containers)
+    asked = tuple(_container(container, ids.get(container.name, "")) for container in containers)
+    read = tuple(
+        found if (has := there.get(one.name)) is None else _container(_in_place(one, has), found.container_id)
+        for one, found in zip(containers, asked, strict=True)
+    )
     amounts = tuple(_amounts(container, role) for container, role in zip(read, roles, strict=True))
     return DeclaredPod(
         uid=meta.uid or "",
@@ -211,6 +220,27 @@ def _container(spec: NodeContainerSpec, container_id: str) -> DeclaredContainer:
         extended_cpu=is_extended(requests, "cpu"),
         extended_memory=is_extended(requests, "memory"),
     )
+
+
+def _in_place(written: NodeContainerSpec, there: Resources) -> NodeContainerSpec:
+    """The container with the native CPU and memory that it has, of those that it asks for: a runtime also reports what
+    nobody asked a kubelet for.
+    """
+    resources = written.resources or Resources()
+    return NodeContainerSpec(
+        written.name,
+        Resources(_resized(resources.requests, there.requests), _resized(resources.limits, there.limits)),
+        written.restart_policy,
+    )
+
+
+def _resized(written: Quantities, there: Quantities) -> Quantities:
+    there = there or {}
+    return {
+        name: there.get(name, amount)
+        for name, amount in (written or {}).items()
+        if name not in (CPU_NAME, MEMORY_NAME) or name in there
+    }
 
 
 def _role(init: NodeContainerSpec) -> Role:

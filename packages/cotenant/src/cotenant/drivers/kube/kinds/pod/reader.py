@@ -305,7 +305,7 @@ class PodReader:
             labels.get(QOS_CLASS),
             labels.get(PRIORITY_CLASS),
             labels.get(SUB_PRIORITY),
-            resized(status) if status.container_statuses or status.init_container_statuses else None,
+            resized(status),
         )
         self._encoder.encode_into(shared, self._buffer)
         key = bytes(self._buffer)

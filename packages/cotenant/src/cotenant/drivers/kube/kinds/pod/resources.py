@@ -1,8 +1,10 @@
 """What a pod takes of a node: its requests and limits, summed over containers, sidecars and init containers.
 
 Each amount that cannot be read counts as absent and is reported. A container that is being resized in place counts for
-the largest of what is asked, allocated and in place; a resize that is infeasible does not count.
-Source: KEP-753 (sidecars and init containers); kube-scheduler for resized containers.
+the largest of what is asked, allocated and in place, and so do amounts of the pod as a whole; a resize that is
+infeasible does not count.
+Source: KEP-753 (sidecars and init containers); KEP-1287 and KEP-5419 (resizes in place of containers and of pods);
+kube-scheduler's sums over them.
 """
 
 from __future__ import annotations
@@ -64,18 +66,34 @@ def read_requests(
     def containers(written: Iterable[Container] | None, field: str) -> list[ContainerAmounts]:
         return [container(c, f"{field}[{i}]") for i, c in enumerate(written or ())]
 
-    whole = spec.resources or Resources()
-    pod_level = ContainerAmounts(
-        amounts(whole.requests, "spec.resources.requests"), amounts(whole.limits, "spec.resources.limits")
-    )
+    def pod_level() -> Amounts:
+        """Of the resources that are asked for the pod as a whole. What a kubelet says of it has the overhead in it."""
+        whole = spec.resources or Resources()
+        requests, limits = whole.requests, whole.limits
+        asked = ContainerAmounts(
+            amounts(requests, "spec.resources.requests"), amounts(limits, "spec.resources.limits")
+        ).effective()
+        if not asked or (status.resources is None and status.allocated_resources is None):
+            return asked
+        in_place = status.resources.requests if status.resources is not None else None
+        there = amounts(status.allocated_resources, "status.allocatedResources").maximum(
+            amounts(in_place, "status.resources.requests")
+        )
+        found: list[tuple[str, int]] = []
+        for name, amount in asked:
+            has = there.get(name) - overhead.get(name) if name in there else -1
+            found.append((name, has if is_infeasible and has >= 0 else max(amount, has)))
+        return Amounts.of(found)
+
+    overhead = amounts(spec.overhead, "spec.overhead")
     # Sums of amounts that are each allowed may still exceed what any machine has.
     total = attempt(
         NOTHING,
         lambda: pod_requests(
             containers(spec.containers, "spec.containers"),
             containers(spec.init_containers, "spec.initContainers"),
-            amounts(spec.overhead, "spec.overhead"),
-            pod_level.effective(),
+            overhead,
+            pod_level(),
         ),
     )
     if len(total.items) <= MAX_RESOURCES:
@@ -155,9 +173,13 @@ def is_deferred(conditions: Iterable[Condition]) -> bool:
 
 
 def resized(status: PodStatus) -> object:
-    """What of a status decides how much the pod takes; None for nearly all."""
-    for statuses in (status.container_statuses, status.init_container_statuses):
-        if statuses and any(s.resources is not None or s.allocated_resources is not None for s in statuses):
-            pending = [c for c in status.conditions or () if c.type == "PodResizePending"]
-            return (status.container_statuses, status.init_container_statuses, pending)
-    return None
+    """What of a status decides how much the pod takes; None for a pod that runs nowhere."""
+    if status.container_statuses is None and status.init_container_statuses is None and status.resources is None:
+        return None
+    statuses = (*(status.container_statuses or ()), *(status.init_container_statuses or ()))
+    said = any(entry.resources is not None or entry.allocated_resources is not None for entry in statuses)
+    if not said and status.resources is None and status.allocated_resources is None:
+        return None
+    pending = [c for c in status.conditions or () if c.type == "PodResizePending"]
+    whole = (status.resources, status.allocated_resources)
+    return (status.container_statuses, status.init_container_statuses, *whole, pending)

@@ -166,13 +166,15 @@ class ContainerStatus(ApiStruct, frozen=True):
 
 
 class PodStatus(ApiStruct, frozen=True):
-    """The status of a pod."""
+    """The status of a pod. `resources` and `allocated_resources`: of the pod as a whole."""
 
     phase: Text = None
     nominated_node_name: Text = None
     reason: Text = None
     start_time: Time | None = None
     conditions: tuple[Condition, ...] | None = None
+    allocated_resources: Quantities = None
+    resources: Resources | None = None
     container_statuses: tuple[ContainerStatus, ...] | None = None
     init_container_statuses: tuple[ContainerStatus, ...] | None = None
     resource_claim_statuses: tuple[MadeClaim, ...] | None = None

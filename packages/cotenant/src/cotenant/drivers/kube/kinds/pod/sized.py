@@ -2,16 +2,18 @@
 
 A struct of its own over the same kind: the scheduler's pods have no arguments, environment and restart counts, and a
 copy of a cluster must not have them. What cannot be read of a container's amounts makes the pod unreadable, as a size
-that is wrong in one part is wrong.
+that is wrong in one part is wrong. Who resized a pod is what the server notes of its writers (`managedFields`): an
+entry goes when another writer has taken over all of its fields.
 Limits: main containers only; a sidecar that is an init container is left as it is.
-Source: Kubernetes API reference, v1.36 (Container, ContainerStatus, PodCondition).
+Source: Kubernetes API reference, v1.36 (Container, ContainerStatus, PodCondition, ManagedFieldsEntry).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import inf
 
-from cotenant.drivers.kube.kinds.kind import ApiStruct, Kind, Quantities, Text
+from cotenant.drivers.kube.kinds.kind import ApiStruct, Kind, Quantities, Text, Time
 from cotenant.drivers.kube.kinds.parts import ObjectMeta, Resources, Something
 from cotenant.model.cpus.spec import RESOURCE_STATUS, ResourceStatus
 from cotenant.model.errors import InvalidInput
@@ -21,6 +23,8 @@ from cotenant.model.sizes.container import ContainerProgram, ContainerSize, Size
 
 PENDING, IN_PROGRESS = "PodResizePending", "PodResizeInProgress"
 MAX_WORDS, MAX_WORD = 512, 4096  # of a command: more are not read
+RESIZER = "cotenant-right-sizing"  # the writer of our resizes; those of earlier versions have the client's name
+_OURS = (RESIZER, "cotenant-manager")
 
 
 class _Variable(ApiStruct, frozen=True):
@@ -79,10 +83,20 @@ class _Status(ApiStruct, frozen=True):
     container_statuses: tuple[_ContainerStatus, ...] | None = None
 
 
+class _Writer(ApiStruct, frozen=True):
+    manager: Text = None
+    subresource: Text = None
+    time: Time | None = None
+
+
+class _Meta(ObjectMeta, frozen=True):
+    managed_fields: tuple[_Writer, ...] | None = None
+
+
 class SizedPodObject(ApiStruct, frozen=True):
     """v1 Pod."""
 
-    metadata: ObjectMeta = ObjectMeta()
+    metadata: _Meta = _Meta()
     spec: _Spec = _Spec()
     status: _Status | None = None
 
@@ -97,6 +111,9 @@ def read_sized_pod(obj: SizedPodObject, *, has_programs: bool = True) -> SizedPo
     statuses = {found.name: found for found in status.container_statuses or ()}
     conditions = {found.type: found for found in status.conditions or () if found.status == "True"}
     pending, progress = conditions.get(PENDING), conditions.get(IN_PROGRESS)
+    others = [
+        found for found in meta.managed_fields or () if found.subresource == "resize" and found.manager not in _OURS
+    ]
     return SizedPod(
         namespace=meta.namespace or "default",
         name=meta.name or "",
@@ -116,6 +133,7 @@ def read_sized_pod(obj: SizedPodObject, *, has_programs: bool = True) -> SizedPo
         in_progress=progress is not None,
         progress_error=(progress.message or "") if progress is not None and progress.reason == "Error" else "",
         allocated_by=_allocated((meta.annotations or {}).get(RESOURCE_STATUS, "")),
+        resized_by_others_s=max((found.time.timestamp() for found in others if found.time is not None), default=-inf),
     )
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from cotenant.drivers.kube.cache.sharing import PodSharing
 from cotenant.drivers.kube.kinds.namespace import Namespace, read_namespace
 from cotenant.drivers.kube.kinds.node import NodeObject, read_node
 from cotenant.drivers.kube.kinds.pod.reader import PodReader
@@ -115,6 +116,44 @@ def test_a_resize_counts_unless_it_is_in_vain(reason: str, cpu: int) -> None:
 def test_shrinking_holds_what_is_still_in_place() -> None:
     status = {"containerStatuses": [{"name": "c", "resources": {"requests": {"cpu": "2"}}}]}
     assert read({"containers": [container("1")]}, status).pod.requests.get("cpu") == 2000
+
+
+@pytest.mark.parametrize(
+    ("asked", "reason", "counts"),
+    [
+        ("1", "", 2000 + 10),  # lowered, and still in place
+        ("3", "Deferred", 3000 + 10),
+        ("9", "Infeasible", 2000 + 10),
+    ],
+)
+def test_a_resize_of_the_pod_as_a_whole_counts_like_one_of_a_container(asked: str, reason: str, counts: int) -> None:
+    """What a kubelet says of a whole pod has the overhead in it."""
+    status: dict[str, Any] = {
+        "allocatedResources": {"cpu": "1010m", "memory": "3Gi"},
+        "resources": {"requests": {"cpu": "2010m", "memory": "3Gi"}},
+        "containerStatuses": [{"name": "c", "resources": {"requests": {"memory": "1Gi"}}}],
+    }
+    if reason:
+        status["conditions"] = [{"type": "PodResizePending", "status": "True", "reason": reason}]
+    spec = {
+        "containers": [container(memory="1Gi")],
+        "resources": {"requests": {"cpu": asked}},
+        "overhead": {"cpu": "10m"},
+    }
+    pod = read(spec, status).pod
+    assert pod.requests.items == (("cpu", counts), ("memory", 2**30))  # memory is not asked for the pod as a whole
+
+
+def test_what_a_kubelet_says_of_a_whole_pod_is_not_taken_for_another_pods() -> None:
+    reader, share = PodReader(), PodSharing()
+    for cpu in ("2", "4"):
+        written = {
+            "metadata": {"name": f"p{cpu}", "namespace": "d", "uid": cpu},
+            "spec": {"containers": [container()], "resources": {"requests": {"cpu": "1"}}},
+            "status": {"resources": {"requests": {"cpu": cpu}}},
+        }
+        found = reader.pod(share(parse(PodObject, written)))
+        assert found.pod.requests.get("cpu") == 1000 * int(cpu)
 
 
 def test_node_affinity() -> None:

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
+from math import inf
 
 import msgspec
 import pytest
@@ -87,3 +89,23 @@ def test_what_a_scheduler_allocated_by_cpu_or_numa_node(written: str, held: tupl
     meta = {"name": "a", "annotations": {"scheduling.koordinator.sh/resource-status": written} if written else None}
     obj = msgspec.json.decode(json.dumps({"metadata": meta}), type=SizedPodObject)
     assert read_sized_pod(obj).allocated_by == held
+
+
+@pytest.mark.parametrize(
+    ("writers", "at_s"),
+    [
+        ([], -inf),
+        ([("kubectl-edit", "", "2026-01-01T00:00:00Z"), ("kubelet", "status", "2026-01-02T00:00:00Z")], -inf),
+        ([("cotenant-right-sizing", "resize", "2026-01-02T00:00:00Z")], -inf),
+        ([("cotenant-manager", "resize", "2026-01-02T00:00:00Z")], -inf),  # of an earlier version
+        ([("vpa-updater", "resize", "2026-01-01T00:00:00Z"), ("kubectl-patch", "resize", "2026-01-02T00:00:00Z")], 1),
+        ([("kubectl-patch", "resize", None)], -inf),
+    ],
+)
+def test_when_somebody_else_resized_it_by_what_the_server_notes(
+    writers: list[tuple[str, str, str | None]], at_s: float
+) -> None:
+    noted = [{"manager": who, "subresource": what, "time": at, "fieldsV1": {"f:spec": {}}} for who, what, at in writers]
+    obj = {"metadata": {"name": "a", "managedFields": noted}, "spec": {"containers": []}}
+    found = read_sized_pod(msgspec.json.decode(json.dumps(obj), type=SizedPodObject)).resized_by_others_s
+    assert found == (datetime(2026, 1, 2, tzinfo=UTC).timestamp() if at_s == 1 else at_s)
