@@ -76,7 +76,8 @@ def _with_calm(incident: Incident, facts: RecoveryFacts) -> Incident:
     for sample, service in reversed(facts.history.of(incident.victim)):
         if signal is None or threshold is None or service.levels.get(signal, 0) > threshold:
             break
-        if sample.at_us <= incident.opened_us:
+        # A window with too few requests to tell their latency does not make those before it good.
+        if sample.at_us <= incident.opened_us or facts.history.exceeds(service, settings):
             break
         calm_us = sample.at_us
     return replace(incident, calm_us=calm_us)

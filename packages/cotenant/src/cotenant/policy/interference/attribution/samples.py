@@ -123,14 +123,21 @@ class NodeSamples:
         where there is none.
         """
         last = self.samples[-1].services.get(uid) if self.samples else None
-        if last is None:
-            return None
+        return None if last is None else self._first_of(last, settings)
+
+    def exceeds(self, service: ServiceSample, settings: AttributionSettings) -> bool:
+        """Whether one sample is above the threshold of the first signal that it has itself."""
+        signal = self._first_of(service, settings)
+        threshold = None if signal is None else self.threshold_ppm(service.uid, signal, settings)
+        return signal is not None and threshold is not None and service.levels[signal] > threshold
+
+    def _first_of(self, service: ServiceSample, settings: AttributionSettings) -> EvidenceSignal | None:
         for signal in settings.signals:
-            if signal in last.levels and self.threshold_ppm(uid, signal, settings) is not None:
+            if signal in service.levels and self.threshold_ppm(service.uid, signal, settings) is not None:
                 # Own time alone does not show that users wait: the whole latency decides, where it is known.
                 return (
                     EvidenceSignal.LATENCY
-                    if signal is EvidenceSignal.SELF_TIME and EvidenceSignal.LATENCY in last.levels
+                    if signal is EvidenceSignal.SELF_TIME and EvidenceSignal.LATENCY in service.levels
                     else signal
                 )
         return None

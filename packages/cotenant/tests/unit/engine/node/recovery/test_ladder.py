@@ -574,6 +574,34 @@ def test_a_latency_that_becomes_silent_is_replaced_by_a_signal_with_its_own_thre
     assert holding.proofs[-1].during.level_ppm <= holding.threshold_ppm
 
 
+def test_a_window_with_too_few_requests_does_not_make_those_before_it_good() -> None:
+    """A service that gets next to no CPU answers few requests, and what it waited for is its usual level by then: one
+    window that tells no latency was told as the recovery from trouble that had lasted for half a minute.
+    """
+    signals = (EvidenceSignal.LATENCY, EvidenceSignal.RUN_DELAY, EvidenceSignal.BLAME)
+    run = Run(replace(SETTINGS, attribution=AttributionSettings(signals=signals, min_confidence_ppm=PPM)), harm=6.0)
+    run.node.stays_slow = True
+    run.change = waits_as_ever
+    run.until(IncidentStage.SUSPECTED)
+    run.seconds(3 * SETTINGS.after_us // SECOND_US)
+    run.second(with_few_requests)
+    run.seconds(2)
+    (incident,) = run.memory.incidents
+    assert (incident.stage, incident.calm_us, run.memory.ended) == (IncidentStage.SUSPECTED, None, ())
+
+
+def waits_as_ever(state: NodeState) -> NodeState:
+    return of_pod(state, "uid-web", lambda entry: replace(entry, use=replace(entry.use, run_delay_ppm=0)))
+
+
+def with_few_requests(state: NodeState) -> NodeState:
+    def fewer(entry: PodUse) -> PodUse:
+        assert entry.health is not None
+        return replace(entry, health=replace(entry.health, requests=10, over_objective=2))
+
+    return of_pod(state, "uid-web", fewer)
+
+
 def frozen(state: NodeState) -> NodeState:
     return replace(state, held={entry.pod.namespace: "frozen by eve: checkout is down" for entry in state.pods})
 
