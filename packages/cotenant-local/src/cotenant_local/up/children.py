@@ -26,6 +26,7 @@ FIRST_PAUSE_S = 0.5
 LONGEST_PAUSE_S = 30.0
 STEADY_S = 60.0  # a child that ran this long is restarted after the first pause again
 STOP_S = 10.0  # grace period for a child to end by itself
+SLOWLY = 5.0  # times as long for a process that has not ended since it was started: the machine may be busy
 PATIENCE_S = 5.0  # a process that takes longer to answer on a busy machine is worth a word
 _PR_SET_PDEATHSIG = 1
 _log = logging.getLogger(__name__)
@@ -58,14 +59,16 @@ class Child:
         self._supervisor = asyncio.create_task(self._supervise(), name=f"supervise {self.spec.name}")
 
     async def ready(self, within_s: float) -> None:
-        """Wait until it is ready. Raises `Transient` with the end of its log where that takes too long."""
-        until = monotonic() + within_s
-        while monotonic() < until:
+        """Wait until it is ready. Raises `Transient` with the end of its log where that takes too long: `within_s`
+        where it has ended meanwhile and was started again, else `SLOWLY` times that.
+        """
+        began_s = monotonic()
+        while (took_s := monotonic() - began_s) < within_s * (1.0 if self.restarts else SLOWLY):
             if (await _readiness(self.spec.port))[0]:
                 return
             await asyncio.sleep(0.03)
         raise Transient(
-            f"{self.spec.name} is not ready after {within_s:g} s; the end of {self.spec.log}:\n{self.log_tail()}"
+            f"{self.spec.name} is not ready after {took_s:.0f} s; the end of {self.spec.log}:\n{self.log_tail()}"
         )
 
     async def standing(self) -> str:
