@@ -258,7 +258,7 @@ def chromium() -> Iterator[Any]:
     if not CHROMIUM:
         pytest.skip("there is no Chromium on this machine: on Debian, apt-get install chromium")
     with playwright.sync_playwright() as running:
-        browser = running.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        browser = running.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"], timeout=patience(ACTION_MS))
         yield browser
         browser.close()
 

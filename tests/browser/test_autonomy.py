@@ -90,12 +90,13 @@ def test_everything_is_frozen_and_thawed(tab: Tab, world: ConsoleWorld) -> None:
     page.get_by_label("Why, for those who find it").fill(HOSTILE)
     page.get_by_role("button", name="Freeze", exact=True).click()
     page.wait_for_selector(f"[data-frozen]:has-text('{HOSTILE}')")
-    assert spec(world, "autonomies", "freeze") == {"freeze": {"why": HOSTILE, "by": "console token"}}
+    kept = {"freeze": {"why": HOSTILE, "by": "console token"}}
+    becomes("it is stored", lambda: spec(world, "autonomies", "freeze"), kept)
     for action in ("sizes", "lending", "moves", "recovery", "weights"):
         page.wait_for_selector(f"[data-action={action}] >> text=frozen")
     press(tab, "[data-now]", "Thaw", "everything")
     tab.counts("[data-frozen]", 0)
-    assert spec(world, "autonomies", "freeze") is None
+    becomes("it is thawed", lambda: spec(world, "autonomies", "freeze"), None)
     page.wait_for_selector("[data-action=recovery] >> text=may begin")
 
 

@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.fakes.waiting import Bound, becomes
+from tests.fakes.waiting import Bound, becomes, patience
 
 from cotenant_local.demo import page as demo_page
 from cotenant_local.demo.run import ClusterSample, DayOutcome, DemoConfig
 
 from . import looks
-from .conftest import NARROW, WIDE, Tab
+from .conftest import ACTION_MS, NARROW, WIDE, Tab
 from .test_console import VIEWS
 
 SERIOUS = ("serious", "critical")
@@ -157,6 +157,7 @@ def test_the_demonstration_page_is_readable_on_a_phone(chromium: Any, tmp_path: 
     path = tmp_path / "report.html"
     demo_page.write(path, DemoConfig(), days)
     page = chromium.new_page(viewport=NARROW)
+    page.set_default_timeout(patience(ACTION_MS))
     problems: list[str] = []
     page.on("pageerror", lambda error: problems.append(str(error)))
     for scheme, ground, rule in (("light", "rgb(246, 247, 248)", ""), ("dark", "rgb(18, 23, 27)", "color-contrast")):

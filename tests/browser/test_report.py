@@ -229,8 +229,8 @@ def test_the_address_holds_what_is_compared(chromium: Any, report: Path) -> None
 
 
 def test_first_minutes_do_not_set_the_scale(opened: Static) -> None:
-    marks = opened.page.locator("[data-figure=series-queued] text.y").all_text_contents()
-    assert 10 <= max(float(mark) for mark in marks) <= 20
+    marks = opened.page.locator("[data-figure=series-queued] text.y")
+    becomes("the scale", lambda: 10 <= max(map(float, marks.all_text_contents()), default=0.0) <= 20, True)
 
 
 @pytest.mark.parametrize("has_scripts", [True, False])
@@ -324,6 +324,6 @@ def test_the_demonstration_marks_what_it_does_not_count(chromium: Any, tmp_path:
             max(float(mark.removesuffix(" %")) for mark in marks) <= 3
         )  # the counted part; the peak of the first hours leaves the frame
         assert names(page, "[data-figure=violation]")[0] == "cotenant+peak"
-        assert page.locator("[data-figure=node-0-1] path.fill").count() == 1
+        becomes("the node's side", page.locator("[data-figure=node-0-1] path.fill").count, 1)
         becomes("what is cut", lambda: page.evaluate(CUT), [])  # noqa: B023
         static.close()

@@ -9,13 +9,14 @@ from typing import Any
 import pytest
 from tests.e2e.manifests import deployment
 from tests.e2e.running import Client, Refused, Up, run
+from tests.fakes.waiting import patience
 from tests.unit.deploy.chart import helm_only
 
 from cotenant.model.apps.release import Revision, RevisionState
 from cotenant.services.apps.records import LABEL, TYPE, encoded
 
 pytestmark = pytest.mark.slow
-WITHIN = ("--timeout-s", 90)
+WITHIN = ("--timeout-s", round(patience(90)))
 TOLD_S = 20  # what cannot be ready is given up after this long: until then the scheduler has said why
 
 

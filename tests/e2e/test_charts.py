@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from tests.e2e.conftest import Dead
 from tests.e2e.running import Client, Up, run
+from tests.fakes.waiting import patience
 from tests.unit.deploy.chart import helm_only
 
 pytestmark = [pytest.mark.slow, helm_only]
@@ -224,7 +225,8 @@ def test_helm_installs_it_and_all_of_it_becomes_ready(
     objects = [named("ServiceAccount"), *CHARTS[name]()]
     (folder / "templates" / "all.yaml").write_text("\n---\n".join(json.dumps(one) for one in objects))
     where = ("--kubeconfig", up.kubeconfig, "--namespace", namespace)
-    done = run("app", "install", name, folder, "--create-namespace", "--timeout-s", 120, *where, within_s=240.0)
+    bound = ("--timeout-s", round(patience(120)))
+    done = run("app", "install", name, folder, "--create-namespace", *bound, *where, within_s=240.0)
     assert done.returncode == 0, done.stdout + done.stderr
     shown = json.loads(run("app", "show", name, "--json", *where, within_s=90.0).stdout)
     hooks = sum("helm.sh/hook" in one["metadata"].get("annotations", {}) for one in objects)

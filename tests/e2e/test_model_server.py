@@ -14,10 +14,10 @@ from pathlib import Path
 from urllib.request import urlopen
 
 import pytest
+from tests.fakes.servers.ports import free_port
 from tests.fakes.servers.trace_process import Running
 from tests.fakes.waiting import becomes, eventually, patience
 
-from cotenant.drivers.http.ports import free_port
 from cotenant.services.traces.model_servers import reading_servers
 from cotenant.services.traces.traces_arguments import TraceSettings
 
@@ -69,11 +69,13 @@ def test_requests_count_once_from_metrics_and_from_spans(
             return running.ask("GET", "/metrics")[1].decode()
 
         eventually("a reading", lambda: 'cotenant_model_server_running{pod="llm-0"' in page())
+        running.clock.now_s = time.time()  # to start it may have taken long
         for number in range(5):
             told = json.loads(answer(f"{url}/v1/completions?prompt_tokens=20&max_tokens={3 + number}"))
             assert told["tokens"] == 3 + number
 
         def requests() -> dict[str, int]:
+            running.clock.now_s = time.time()  # which may have been late
             views = [running.ask("GET", f"/api/v1/objectives/shop/{name}")[1] for name in names]
             return {name: json.loads(view)["requests"] for name, view in zip(names, views, strict=True)}
 

@@ -95,9 +95,18 @@ def test_a_service_three_times_too_large_is_suggested_approved_proven_and_made_s
     assert 900 <= suggestion["after"]["cpuRequestM"] <= 1600  # it uses about a third
     assert _requests(api, "wide") == ["3"] * 3  # nothing without approval
     since = api.get(PODS)["metadata"]["resourceVersion"]
-    approved = run("receipts", "approve", "default/wide", "--by", "ada", "--kubeconfig", up.kubeconfig)
-    assert approved.returncode == 0, approved.stderr
-    receipt = eventually("the change has a receipt", lambda: _receipts(api, "wide"), 180.0)[0]
+
+    def receipts() -> list[Any]:
+        """Of a change that was approved: of whichever size stands, since one found later, from more than the first
+        seconds, needs an approval of its own.
+        """
+        wide = api.get(f"{SLO}/rightsizings/wide")
+        status, stands = wide["status"], wide["status"].get("suggestion") or {}
+        if status.get("state") == "awaitsApproval" and stands.get("id") != wide["spec"].get("approved"):
+            run("receipts", "approve", "default/wide", "--by", "ada", "--kubeconfig", up.kubeconfig)
+        return _receipts(api, "wide")
+
+    receipt = eventually("the change has a receipt", receipts, 180.0)[0]
     assert (receipt["outcome"], receipt["allowedBy"]) == ("done", "spec.approved, ada")
     first, second, _ = _resized(api, "wide", since)
     assert any(first < at < second for at in _proofs(api, "wide", since)), "one replica is proven before the others"

@@ -10,6 +10,7 @@ import pytest
 from tests.fakes.waiting import patience
 
 pytestmark = pytest.mark.slow
+BOUND = f"--timeout={patience(20):.0f}s"
 
 _DEPLOYMENT = """
 apiVersion: apps/v1
@@ -99,8 +100,13 @@ def test_scale_and_rollout(kubectl: Any) -> None:
     kubectl("scale", "deployment", "web", "--replicas=3")
     assert kubectl("get", "deployment", "web", "-o", "jsonpath={.spec.replicas}") == "3"
     kubectl("rollout", "pause", "deployment", "web")
-    done = kubectl.run("rollout", "status", "deployment", "web", "--timeout=1s")
-    assert "Waiting for" in done.stdout
+    waiting = kubectl.start("rollout", "status", "deployment", "web", BOUND)
+    assert waiting.stdout is not None
+    try:
+        assert "Waiting for" in waiting.stdout.readline()
+    finally:
+        waiting.kill()
+        waiting.communicate()
 
 
 def test_create_typed_objects(kubectl: Any) -> None:
@@ -157,16 +163,16 @@ def test_cordon_and_drain(kube: Any, kubectl: Any, node: str) -> None:
     kube.create(f"/api/v1/namespaces/{namespace}/pods/p/binding", binding)
     assert "cordoned" in kubectl("cordon", node)
     assert "SchedulingDisabled" in kubectl("get", "node", node)
-    assert "evict" in kubectl("drain", node, "--force", "--ignore-daemonsets", "--grace-period=0", "--timeout=30s")
+    assert "evict" in kubectl("drain", node, "--force", "--ignore-daemonsets", "--grace-period=0", BOUND)
     assert "uncordoned" in kubectl("uncordon", node)
     assert "Allocatable" in kubectl("describe", "node", node)
     kubectl("taint", "node", node, "a=b:NoSchedule")
 
 
 def test_wait(kube: Any, kubectl: Any, node: str) -> None:
-    assert "condition met" in kubectl("wait", "--for=condition=Ready", f"node/{node}", "--timeout=10s")
+    assert "condition met" in kubectl("wait", "--for=condition=Ready", f"node/{node}", BOUND)
     kubectl("apply", "-f", "-", text=_POD)
-    waiting = kubectl.start("wait", "--for=delete", "pod/p", "--timeout=20s")
+    waiting = kubectl.start("wait", "--for=delete", "pod/p", BOUND)
     kubectl("delete", "pod", "p", "--wait=false")
     assert waiting.wait(patience(30)) == 0
 
@@ -237,7 +243,7 @@ spec:
     gadget = f"apiVersion: {group}/v1\nkind: Gadget\nmetadata: {{name: g}}\nspec: {{size: 3}}\n"
     kubectl("apply", "-f", "-", text=definition)
     try:
-        kubectl("wait", "--for=condition=Established", f"crd/gadgets.{group}", "--timeout=20s")
+        kubectl("wait", "--for=condition=Established", f"crd/gadgets.{group}", BOUND)
         name = ".".join(reversed(group.split("."))) + ".v1.Gadget"
         kube.eventually("/openapi/v2", lambda document: name in document["definitions"])
         kube.eventually("/openapi/v3", lambda document: f"apis/{group}/v1" in document["paths"])

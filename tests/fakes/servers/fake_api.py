@@ -18,6 +18,8 @@ from typing import Any
 from aiohttp import web
 from tests.fakes.waiting import patience
 
+from cotenant.drivers.http.ports import hold_port
+
 Obj = dict[str, Any]
 PLURALS = {
     "pods": "Pod",
@@ -69,12 +71,14 @@ class FakeApi:
     async def __aenter__(self) -> FakeApi:
         self._news = asyncio.Condition()
         self._streams: set[asyncio.Task[Any]] = set()
-        self._port = 0
+        self._held = hold_port()  # also while it is away
+        self.url = f"http://127.0.0.1:{self._held.port}"
         await self.come()
         return self
 
     async def __aexit__(self, *_: object) -> None:
         await self.go()
+        self._held.close()
 
     async def come(self) -> None:
         """Start to listen, on the same port as before."""
@@ -82,10 +86,7 @@ class FakeApi:
         app.router.add_route("*", "/{path:.*}", self._serve)
         self._runner = web.AppRunner(app, shutdown_timeout=0.1)
         await self._runner.setup()
-        site = web.TCPSite(self._runner, "127.0.0.1", self._port, reuse_address=True)
-        await site.start()
-        self._port = site._server.sockets[0].getsockname()[1]  # type: ignore[union-attr]
-        self.url = f"http://127.0.0.1:{self._port}"
+        await web.TCPSite(self._runner, "127.0.0.1", self._held.port, reuse_address=True).start()
 
     async def go(self) -> None:
         """Stop listening; what is stored stays."""

@@ -52,11 +52,11 @@ def against(
 
 
 async def still_answers(name: str, address: Address) -> None:
-    """The server has survived."""
+    """The server has survived. Where limits are brief and the machine stands still for one, 408 is an answer too."""
     client = await Raw.open(address)
     client.send(head("GET", SERVERS[name].open_page))
     status, _ = await client.answer()
-    assert status in (200, 503)
+    assert status in (200, 503, 408)
     client.close()
 
 

@@ -13,6 +13,7 @@ from bench.chaos import MEMBERS, a_round, children
 from bench.kube.load import Server
 from tests.e2e.manifests import bound_once, deployment, is_running
 from tests.e2e.running import Client, Up, eventually, metric
+from tests.fakes.waiting import patience
 
 pytestmark = pytest.mark.slow
 
@@ -73,7 +74,7 @@ def test_parts_killed_and_paused_in_any_order_during_an_install_lose_nothing(up:
             replicas=10,
             kills=3,
             pause_s=0.5,
-            within_s=90.0,
+            within_s=patience(90.0),
             moves=False,
         )
     )

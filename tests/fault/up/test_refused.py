@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from tests.e2e.running import Client, Up
+from tests.fakes.servers.ports import free_port
 
 from cotenant.cli.main import main
 
@@ -65,7 +66,7 @@ def test_a_busy_port(tmp_path: Path, refused: Callable[..., str]) -> None:
 
 @pytest.mark.slow
 def test_the_last_port_is_used_again_unless_another_has_it(tmp_path: Path) -> None:
-    with Up(tmp_path / "up", "--bare") as up:
+    with Up(tmp_path / "up", "--bare", "--port", free_port()) as up:
         first = up.ready().url
     with Up(tmp_path / "up", "--bare") as up:
         assert up.ready().url == first

@@ -35,6 +35,7 @@ from cotenant.model.errors import Permanent
 from cotenant.model.resources import Amounts
 
 SIZE = Amounts.of({"cpu": 1000, "memory": 1000})
+MANY = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 
 
 class World:
@@ -224,7 +225,7 @@ def everything_is_many(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.slow
 @given(st.integers(0, 2**32 - 1))
-@settings(deadline=None, max_examples=examples(80), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(80), suppress_health_check=MANY)
 def test_the_same_for_pods_with_long_lists(everything_is_many: None, seed: int) -> None:
     world = run(np.random.default_rng(seed), 25, True, _large_pod)
     for number in world.pods:
@@ -234,7 +235,7 @@ def test_the_same_for_pods_with_long_lists(everything_is_many: None, seed: int) 
 
 @pytest.mark.slow
 @given(st.integers(0, 2**32 - 1))
-@settings(deadline=None, max_examples=examples(50), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(50), suppress_health_check=MANY)
 def test_removing_pods_with_long_lists_leaves_no_state(everything_is_many: None, seed: int) -> None:
     _remove_all(run(np.random.default_rng(seed), 15, False, _large_pod))
 

@@ -13,6 +13,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+from cotenant.drivers.http.ports import HeldPort, hold_port
 from cotenant.drivers.kube.client.access import Access
 from cotenant.drivers.kube.client.client import Client
 from cotenant.drivers.kube.client.credentials import Credential, FixedCredential
@@ -73,14 +74,17 @@ class ScriptedServer:
     handler: Handler
     requests: list[Request] = field(default_factory=list)
     connections: int = 0
-    port: int = 0
+    held: HeldPort = field(default_factory=hold_port)  # also while nobody listens
     listening: asyncio.Server | None = None
     writers: list[asyncio.StreamWriter] = field(default_factory=list)
 
+    @property
+    def port(self) -> int:
+        return self.held.port
+
     async def listen(self) -> None:
         """Take connections; a second time at the same port."""
-        self.listening = await asyncio.start_server(self.serve, "127.0.0.1", self.port)
-        self.port = self.listening.sockets[0].getsockname()[1]
+        self.listening = await asyncio.start_server(self.serve, "127.0.0.1", self.port, reuse_address=True)
 
     def hang_up(self) -> None:
         """Stop listening, and drop every connection."""
@@ -116,6 +120,7 @@ async def _serving(handler: Handler) -> Any:
         yield script
     finally:
         script.hang_up()
+        script.held.close()
 
 
 @contextlib.asynccontextmanager

@@ -244,7 +244,7 @@ def test_server_that_does_not_answer(talking: Any) -> None:
         pass
 
     with pytest.raises(errors.Unavailable) as caught:
-        ask(talking, stall, lambda c: c.bind("d", "p", "u", "n"), timeout_s=0.05)
+        ask(talking, stall, lambda c: c.bind("d", "p", "u", "n"), timeout_s=0.2)
     assert caught.value.maybe_done
 
 

@@ -22,7 +22,7 @@ import msgspec
 
 from cotenant.drivers.http.address import Address, AddressUnusable, ListeningSocket, bind
 from cotenant.drivers.http.certificates import ensure
-from cotenant.drivers.http.ports import free_port, port_or_free
+from cotenant.drivers.http.ports import hold_port, port_or_free
 from cotenant.drivers.http.private_files import write_private
 from cotenant.drivers.http.tls import Tls
 from cotenant.drivers.kube.kinds.custom.definitions import manifests
@@ -309,20 +309,20 @@ class LocalCluster:
             self._stack.callback(rmtree, seal, ignore_errors=True)
         make = Processes(self.config, self.endpoints.kubeconfig, self._report_token)
         sealed = ("--seal-certificate", str(seal / CERTIFICATE_FILE))  # who reads pods believes what is signed
-        scheduler = free_port()
+        scheduler = self._port()
         asked = (*self.config.scheduler_options(), "--seal", str(seal))
         self.children = [make.client("scheduler", scheduler, *asked)]
         extender = 0
         if self.config.has_extender:
-            extender = free_port()
+            extender = self._port()
             self.children.append(make.client("extender", extender, *sealed))
         manager = 0
         if self.config.has_manager:
-            manager = free_port()
+            manager = self._port()
             self.children.append(make.alone("manager", ("manager", *sealed, *self.config.manager_options()), manager))
         rebalancer = 0
         if self.config.has_rebalancer:
-            rebalancer = free_port()
+            rebalancer = self._port()
             run = ("rebalancer", "run", *sealed, *self.config.rebalancer_options())
             self.children.append(make.alone("rebalancer", run, rebalancer))
         http = grpc = 0
@@ -331,14 +331,14 @@ class LocalCluster:
             self.children.append(make.traces(http, grpc))
         credit = 0
         if self.config.has_credit:
-            credit = free_port()
+            credit = self._port()
             if self.config.is_ephemeral:
                 self._drop_journal()
                 self._stack.callback(self._drop_journal)
             self.children.append(make.credit(credit, *sealed))
         console = ""
         if self.config.shows_loop:
-            self._agents_port = free_port()
+            self._agents_port = self._port()
         if self.config.has_console:
             with named_files(self.config.directory):
                 beside = Console(
@@ -352,6 +352,7 @@ class LocalCluster:
                     fleet=self.config.fleet,
                     more=sealed,
                 )
+            self._stack.callback(beside.held.close)
             self.children.append(Child(beside.child()))
             console = beside.link
         self._stack.push_async_callback(stop_all, self.children)
@@ -376,6 +377,12 @@ class LocalCluster:
             traces_file = self.config.directory / TRACES_URL_FILE
             write_private(traces_file, f"http://127.0.0.1:{http}\n")
             self._stack.callback(traces_file.unlink, missing_ok=True)
+
+    def _port(self) -> int:
+        """One for a child, which may be killed and started again there."""
+        held = hold_port()
+        self._stack.callback(held.close)
+        return held.port
 
     def _drop_journal(self) -> None:
         """Remove the credit of tenants that are gone with their cluster."""

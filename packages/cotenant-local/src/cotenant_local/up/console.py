@@ -12,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from cotenant.drivers.http.address import Address, AddressUnusable, bind
+from cotenant.drivers.http.ports import HeldPort, hold_port
 from cotenant.drivers.http.private_files import write_private
 from cotenant.drivers.http.tokens import new_token
 from cotenant.model.errors import InvalidInput
@@ -48,7 +49,8 @@ class Console:
         self._more = more
         self._traces, self._credit, self._agents, self._fleet = traces, credit, agents, fleet
         self._directory, self._kubeconfig, self._log_format = directory, kubeconfig, log_format
-        self.port = _usable(port, directory / PORT_FILE)
+        self.held = _usable(port, directory / PORT_FILE)
+        self.port = self.held.port
         write_private(directory / PORT_FILE, f"{self.port}\n")
         if not (directory / TOKEN_FILE).exists():
             write_private(directory / TOKEN_FILE, new_token() + "\n")
@@ -86,18 +88,16 @@ class Console:
         return ChildSpec("console", arguments, directory / "logs" / "console.log", self.port)
 
 
-def _usable(asked: int, last: Path) -> int:
+def _usable(asked: int, last: Path) -> HeldPort:
     """The port that was asked for; else the last one, or any where that is in use."""
     if asked:
         try:
             bind(Address(HOST, asked, field="--console-port")).close()
         except AddressUnusable as error:
             raise InvalidInput("--console-port", asked, "a free port", error.hint) from None
-        return asked
+        return hold_port(asked)
     with suppress(OSError, ValueError, InvalidInput):
-        listening = bind(Address(HOST, int(last.read_text())))
-        listening.close()
-        return listening.address.port
-    listening = bind(Address(HOST, 0))
-    listening.close()
-    return listening.address.port
+        port = int(last.read_text())
+        bind(Address(HOST, port)).close()
+        return hold_port(port)
+    return hold_port()
