@@ -23,7 +23,7 @@ from tests.node.burning import burning
 
 from cotenant.drivers.cgroup.layout import CgroupLayout
 from cotenant.drivers.cgroup.tree import Groups
-from cotenant.model.errors import CotenantError
+from cotenant.model.errors import CotenantError, Transient
 from cotenant.services.clients.agent import AgentClient
 
 pytestmark = pytest.mark.slow
@@ -86,14 +86,18 @@ class AgentProcess:
 
     def until(self, holds: Callable[[], bool]) -> None:
         try:
-            eventually("the agent", holds, PATIENCE_S)
+            eventually("the agent", holds, PATIENCE_S, tolerated=(Transient,))
         except AssertionError as error:
             raise AssertionError(f"{error}\n{(self.folder / 'agent.log').read_text()[-3000:]}") from None
 
     def ticks(self) -> float:
-        """How many it has begun."""
-        _, page = self.client._request("GET", "/metrics", None)
-        return metric(page.decode(), "cotenant_agent_ticks_total")
+        """How many it has begun. A client does not wait for long, and an agent may get no CPU for as long."""
+
+        def page() -> bytes:
+            return self.client._request("GET", "/metrics", None)[1]
+
+        found = eventually("the agent's metrics", page, PATIENCE_S, tolerated=(Transient,))
+        return metric(found.decode(), "cotenant_agent_ticks_total")
 
     def holds_something(self) -> bool:
         return bool(self.told("/v1/leases", "leases"))
