@@ -61,7 +61,6 @@ class AgentProcess:
             "node": "test",
             "mode": "act",
             "period_ms": 200,
-            "lease_ttl_ms": 3000,
             "writable": [top],
             "groups": [
                 {"group": f"{top}/web", "name": "shop/web", "qos": "LS", "objective_p99_ms": 5},
@@ -249,12 +248,11 @@ def test_without_privileges_it_holds_through_the_keeper_and_its_death_restores(
     state = folder / "keeper"
     state.mkdir(mode=0o755)
     with KeeperProcess(state, [top], "--allow-user", "nobody") as keeper:
-        agent = AgentProcess(folder, top, keeper=str(keeper.ready().path))
+        agent = AgentProcess(folder, top, keeper=str(keeper.ready().path), lease_ttl_ms=3000)
         command = [sys.executable, "-c", AS_NOBODY, *agent.command[3:]]
         try:
             with burning(groups, f"{top}/job", 2), burning(groups, f"{top}/web"):
-                agent.start(command).until(agent.holds_something)
-                assert settings(layout, top) != before
+                agent.start(command).until(lambda: settings(layout, top) != before)
                 agent.kill()
                 agent.until(lambda: settings(layout, top) == before)  # the leases run out at the keeper
         finally:
