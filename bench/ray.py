@@ -214,7 +214,10 @@ def main() -> None:
     with TemporaryDirectory(prefix="bench-ray-") as name:
         folder = Path(name)
         specs = specs_of(asked.nodes, asked.hours, asked.seeds, folder)
-        experiment.run_specs(specs[: len(_POLICIES)], folder / "warm", 1)  # compiles
+        try:
+            experiment.run_specs(specs[: len(_POLICIES)], folder / "warm", 1)  # compiles
+        except InvalidInput as error:
+            parser.error(str(error))
         rows = [compared(int(count), specs, folder / count) for count in asked.workers.split(",")]
     show(rows, asked.json, [f"{len(specs)} runs of {asked.nodes} nodes and {asked.hours:g} h"])
 
