@@ -50,14 +50,15 @@ class Bound:
     """Whether a wait has gone on for `within_s` seconds of a quiet machine."""
 
     def __init__(self, within_s: float) -> None:
-        self._left_s, self._seen_s = within_s, time.monotonic()
+        self.gone_s = 0.0  # of a quiet machine, as of the last poll
+        self._within_s, self._seen_s = within_s, time.monotonic()
 
     def reached(self) -> bool:
         """Asked at each poll: what went by since the last is weighed by the crowding of now."""
         now_s = time.monotonic()
-        self._left_s -= (now_s - self._seen_s) / crowding()
+        self.gone_s += (now_s - self._seen_s) / crowding()
         self._seen_s = now_s
-        return self._left_s <= 0
+        return self.gone_s >= self._within_s
 
 
 def eventually(

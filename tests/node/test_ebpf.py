@@ -181,16 +181,18 @@ def test_time_throttled_by_its_own_quota_is_neither_wait_nor_blame(
     plant: Plant, load: Callable[..., RunQueue], layout: CgroupLayout, groups: Groups
 ) -> None:
     probe = load()
+    plant.burn()
+    worker = plant.worker(plant.victim, bursts=10, rest_s=0)
     probe.watch({plant.victim: None})
     with CgroupKnobs(layout) as knobs, closing(CgroupReader(layout)) as counters:
+        # not before it has read its program: a group is throttled, too, while its task waits for a disk
         knobs.write(KnobTarget(plant.victim, Knob.CPU_MAX), "1000 100000")
-        plant.burn()
-        plant.worker(plant.victim, bursts=5, rest_s=0).begin().finish()
+        worker.begin().finish()
         reading = probe.read()
         (kernel,) = counters.read((plant.victim,))
     seen = of(reading, plant.victim)
     assert kernel.throttled_us is not None
-    # 10 ms of work, a millisecond every 100 ms
+    # 20 ms of work, a millisecond every 100 ms
     assert seen.throttled_us > 500_000
     assert seen.throttled_us == pytest.approx(kernel.throttled_us, rel=0.25)
     blame = shares(reading, plant.victim)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from tests.fakes.node.one_experiment import alone
 from tests.fakes.waiting import eventually, patience
 
 from cotenant.drivers.cgroup.experiments import (
@@ -31,6 +32,7 @@ from cotenant_lab.experiments.outcome import FigureCheck
 from cotenant_lab.experiments.site import lateness
 from cotenant_lab.experiments.site.site import GENERATOR, PLANT, Site, in_plant, now_us, open_site
 
+__all__ = ["alone"]
 LONGEST_S = 60.0
 SINE = (sys.executable, "-m", "cotenant", "node", "experiment", "sine", "--once")
 

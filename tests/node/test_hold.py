@@ -74,7 +74,7 @@ def test_a_group_is_frozen_by_hand_where_the_keeper_grants_it(
             assert (status, knobs.read(target)) == (1, "0")
             assert "(--freeze)" in why
         with KeeperProcess(state, [group], "--freeze").ready() as keeper:
-            assert held(keeper, "cgroup.freeze", group, "1", "--for", "30", capsys=capsys)[:2] == (0, "held")
+            assert held(keeper, "cgroup.freeze", group, "1", "--for", "300", capsys=capsys)[:2] == (0, "held")
             assert knobs.read(target) == "1"
             assert held(keeper, "cgroup.freeze", group, "--give-back", capsys=capsys)[:2] == (0, "restored")
             assert knobs.read(target) == "0"

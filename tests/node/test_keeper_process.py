@@ -58,7 +58,7 @@ def settings(layout: CgroupLayout, group: str) -> dict[str, bytes]:
     return {name.name: (path / name).read_bytes() for name in FILES if (path / name).exists()}
 
 
-def wish(group: str, value: str = "20000 100000", ttl_us: int = 60_000_000) -> SetKnob:
+def wish(group: str, value: str = "20000 100000", ttl_us: int = 600_000_000) -> SetKnob:
     return SetKnob(KnobTarget(group, Knob.CPU_MAX), value, REASON, ttl_us)
 
 

@@ -32,8 +32,9 @@ def test_redis_beside_batch_under_every_scheduler() -> None:
     assert found.preempt == "full"
     arms = found.result
     assert arms.keys() == {ALONE, *SCHEDULERS}
-    p99 = {name: arm["latencies_ms"][len(arm["latencies_ms"]) * 99 // 100] for name, arm in arms.items()}
+    # The p99 of 200 requests is the second worst: two that met a kernel thread at work would decide.
+    p95 = {name: arm["latencies_ms"][len(arm["latencies_ms"]) * 95 // 100] for name, arm in arms.items()}
     # batch that is in the kernel for long delays a service of the fair class, and not one that comes first
-    assert max(p99[WEIGHTS], p99["latency"]) < p99[FAIR] < p99["throughput"]
+    assert max(p95[WEIGHTS], p95["latency"]) < p95[FAIR] < p95["throughput"], p95
     assert arms[ALONE]["batch_cpus"] < 0.01 < arms[FAIR]["batch_cpus"]
     assert arms[ALONE]["requests_per_s"] > arms[FAIR]["requests_per_s"] > 0

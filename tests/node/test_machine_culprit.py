@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 from tests.fakes.node.keeper_process import KeeperProcess
-from tests.fakes.waiting import eventually
+from tests.fakes.waiting import becomes, eventually
 
 from cotenant.drivers.cgroup.layout import CgroupLayout
 from cotenant.drivers.cgroup.tree import Groups
@@ -114,7 +114,8 @@ def test_a_vcpu_in_a_group_of_its_own_is_held_there_and_its_devices_are_not(
     async def hold() -> str:
         client = KeeperClient(keeper.path)
         try:
-            wish = SetKnob(KnobTarget(vcpu, Knob.CPU_MAX), "10000 100000", Reason("test", "a tenth"), 60_000_000)
+            # less than it takes at once, and for longer than a busy machine makes the case last
+            wish = SetKnob(KnobTarget(vcpu, Knob.CPU_MAX), "1000 100000", Reason("test", "a bit"), 600_000_000)
             (answer,) = await client.hold([wish])
             return answer.state.value
         finally:
@@ -127,4 +128,9 @@ def test_a_vcpu_in_a_group_of_its_own_is_held_there_and_its_devices_are_not(
     eventually("the vCPU is throttled", lambda: throttled(folder / "vcpu0") >= 5)
     assert throttled(folder) == 0
     assert groups.threads(vcpu) == (thread,)
-    assert len(groups.threads(f"{group}/hog")) == len(found(machine).threads) - 1
+
+    def elsewhere() -> int:
+        """Threads of the machine that are not in its group; of its disk's threads one may end meanwhile."""
+        return len(found(machine).threads) - len(groups.threads(f"{group}/hog"))
+
+    becomes("the others are where they were", elsewhere, 1)

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.fakes.node.one_experiment import alone
 from tests.fakes.waiting import eventually, patience
 from tests.node.burning import burning
 
@@ -20,6 +21,7 @@ from cotenant.drivers.cgroup.experiments import PREFIX, missing_requirement
 from cotenant.drivers.cgroup.layout import CgroupLayout
 from cotenant.drivers.cgroup.tree import Groups
 
+__all__ = ["alone"]
 pytestmark = pytest.mark.slow
 WITHIN_S = 60.0
 

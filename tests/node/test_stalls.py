@@ -58,8 +58,17 @@ def group() -> Iterator[tuple[str, Path]]:
     except OSError as error:
         pytest.skip(f"no group can be made: {error}")
     yield folder.name, folder / "cgroup.procs"
-    eventually("its tasks are gone", lambda: not (folder / "cgroup.procs").read_text())
-    folder.rmdir()
+    remove(folder)
+
+
+def remove(folder: Path) -> None:
+    """Once its tasks are gone: a kernel may count one that is not listed any more."""
+
+    def removed() -> bool:
+        folder.rmdir()
+        return True
+
+    eventually("its tasks are gone", removed, tolerated=(OSError,))
 
 
 def of_group(probe: StallTracer, name: str) -> GroupStalls:
@@ -98,7 +107,6 @@ def test_a_writer_is_found_with_its_waits_and_where_it_waited(
         )
         found = of_group(probe, name)
         assert found.blocked.sum_us > 0
-        assert sum(found.blocked.buckets) == found.blocked.count
         # the kernel leaves the scheduler's own frames out of a sleeper's stack
         waits = long_waits(probe, name, StallKind.BLOCKED, {"vfs_write", "do_fsync"})
         assert all(wait.pid == writer.pid or wait.command for wait in waits)
@@ -109,6 +117,7 @@ def test_a_writer_is_found_with_its_waits_and_where_it_waited(
         writer.stdout.close()  # type: ignore[union-attr]
     later = of_group(probe, name)
     assert later.blocked.count >= found.blocked.count
+    assert sum(later.blocked.buckets) == later.blocked.count  # the kernel counts one after the other
 
 
 # Joins the groups, then writes and reads a file that is larger than its memory: pages are those of who had them first.
@@ -149,18 +158,17 @@ def test_a_group_at_its_memory_limit_is_found_by_its_reclaim(
         assert reader.stdout is not None
         reader.stdout.readline()
         eventually("its reclaim is counted", lambda: of_group(probe, name).reclaim.count > 5)
-        found = of_group(probe, name).reclaim
-        assert found.sum_us > 0
-        assert sum(found.buckets) == found.count
+        assert of_group(probe, name).reclaim.sum_us > 0
         waits = long_waits(probe, name, StallKind.RECLAIM)
         assert {wait.pid for wait in waits} == {wait.waker_pid for wait in waits} == {reader.pid}
     finally:
         reader.kill()
         reader.wait()
         reader.stdout.close()  # type: ignore[union-attr]
-        eventually("its tasks are gone", lambda: not (folder / "cgroup.procs").read_text())
+        found = of_group(probe, name).reclaim
         if made:
-            folder.rmdir()
+            remove(folder)
+    assert sum(found.buckets) == found.count  # the kernel counts one after the other
 
 
 # Two processes wake each other 10,000 times: one writes only what the other has answered, so that each must sleep.

@@ -83,7 +83,7 @@ def unexpected(node: KubeletNode) -> list[Write]:
 
 def agent_beside(runtime: Runtime) -> AgentProcess:
     """An agent for all pods, not yet started. Without the quota of all best-effort work, which may be less than a
-    pod's, and with leases as long as by default: this machine may be slow.
+    pod's.
     """
     folder = runtime.folder / "agent"
     folder.mkdir(mode=0o1777)
@@ -92,7 +92,6 @@ def agent_beside(runtime: Runtime) -> AgentProcess:
         "sources": {"kubepods": True, "runtime": runtime.socket},
         "policies": {"best_effort_cpu": False},
         "discovery_period_s": 1,
-        "lease_ttl_ms": 30_000,
         "writable": ["kubepods.slice"],
     }
     return AgentProcess(folder, "kubepods.slice", "--single", **more)

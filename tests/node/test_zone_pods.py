@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from tests.fakes.images import layer_of, save_image
+from tests.fakes.node.busy_host import unhurried
 from tests.fakes.servers.ports import free_port
 from tests.fakes.waiting import patience
 from tests.unit.services.zones.test_runner import MemoryKeeper
@@ -26,6 +27,7 @@ from cotenant.services.zones.log_file import read_log
 from cotenant.services.zones.opening import this_host
 from cotenant.services.zones.state_file import read_state
 
+__all__ = ["unhurried"]
 SHOP = """
 zone: shop
 vm: {memory_mib: 512, kernel: {preempt: lazy, hz: 250}, host_paths: [@seen@]}
@@ -76,6 +78,7 @@ async def monitored(states: Path, port: int) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("unhurried")
 def test_a_package_of_pods_is_reached_by_its_port_and_reads_nothing_of_its_host(tmp_path: Path) -> None:
     if lack := missing():
         pytest.skip(f"a virtual machine needs {lack}")

@@ -8,6 +8,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
+from tests.fakes.node.busy_host import unhurried
 from tests.fakes.waiting import patience
 from tests.unit.services.zones.test_runner import MemoryKeeper
 
@@ -23,6 +24,7 @@ from cotenant.services.zones.log_file import read_log
 from cotenant.services.zones.opening import this_host
 from cotenant.services.zones.state_file import read_state
 
+__all__ = ["unhurried"]
 BOX = """
 zone: box
 groups:
@@ -37,6 +39,7 @@ period_ms: 200
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("unhurried")
 def test_a_zone_in_a_virtual_machine(tmp_path: Path) -> None:
     if lack := missing():
         pytest.skip(f"a virtual machine needs {lack}")

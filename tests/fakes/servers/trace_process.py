@@ -39,6 +39,9 @@ class Running:
     grpc_address: str = ""
 
     def __enter__(self) -> Running:
+        usual = TraceSettings()
+        taken = {self.settings.http, self.settings.grpc} & {usual.http, usual.grpc}
+        assert not taken, f"another worker's process may have {taken}: port 0, or free_port()"
         self._ready = threading.Event()
         self._failure: BaseException | None = None
         self._thread = threading.Thread(target=self._run, daemon=True)

@@ -11,13 +11,13 @@ import json
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.fakes.waiting import eventually
+from tests.fakes.waiting import becomes, eventually
 
 from cotenant.cli.node.stalls import stalls
 from cotenant.drivers.ebpf.libbpf import objects_folder
@@ -29,6 +29,7 @@ pytestmark = pytest.mark.skipif(not (objects_folder() / OBJECT).is_file(), reaso
 ROOT = Path("/sys/fs/cgroup")
 LIMIT_US = 50_000
 BURST_S = 0.2  # of the culprit; four times the limit
+LONG_BUCKET = 11  # the first whose waits are all beyond the limit of the storm, 1,024 us
 
 
 class Container:
@@ -56,9 +57,13 @@ class Container:
             os.waitpid(pid, 0)
 
     def remove(self) -> None:
-        """It must be empty soon."""
-        eventually("the group is empty", lambda: not (self.path / "cgroup.procs").read_text())
-        self.path.rmdir()
+        """It must be empty soon: a kernel may count a task that is not listed any more."""
+
+        def removed() -> bool:
+            self.path.rmdir()
+            return True
+
+        eventually("the group is empty", removed, tolerated=(OSError,))
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -106,6 +111,22 @@ def sleeper(pipe: Path) -> Callable[[], None]:
     return body
 
 
+def await_sleep(probe: StallTracer, container: Container, pid: int) -> None:
+    """Until this sleeper of the container waits for its child: either may wait for a page of the disk before."""
+
+    def found() -> bool:
+        states = {path.read_text().rpartition(")")[2][:3] for path in (Path(f"/proc/{pid}/stat"), *children(pid))}
+        return of_group(probe, container).uninterruptible == 1 and states == {" D ", " S "}
+
+    eventually("it sleeps", found, tolerated=(OSError,))
+
+
+def children(pid: int) -> list[Path]:
+    """What /proc says of the children of a process."""
+    stats = Path("/proc").glob("[0-9]*/stat")
+    return [stat for stat in stats if stat.read_text().rpartition(")")[2].split()[1] == str(pid)]
+
+
 def release(pipe: Path) -> None:
     """Let the sleepers of the pipe go."""
     os.close(os.open(pipe, os.O_WRONLY))
@@ -115,12 +136,20 @@ def of_group(probe: StallTracer, container: Container) -> GroupStalls:
     return next((group for group in probe.read().groups if group.group == container.name), GroupStalls(container.name))
 
 
-def some_waits(probe: StallTracer, container: Container, kind: StallKind, number: int) -> list[LongWait]:
-    """The first so many of this kind from now on; a wait is told once, so they are kept."""
+def some_waits(
+    probe: StallTracer, container: Container, kind: StallKind, number: int, functions: Sequence[str] = ()
+) -> list[LongWait]:
+    """The first so many of this kind from now on, where any function will do or its name has one of `functions` in it;
+    a wait is told once, so they are kept.
+    """
     kept: list[LongWait] = []
 
+    def is_in(wait: LongWait) -> bool:
+        return not functions or any(part in name for name in wait.stack for part in functions)
+
     def enough() -> bool:
-        kept.extend(wait for wait in probe.long_waits() if wait.group == container.name and wait.kind is kind)
+        waits = [wait for wait in probe.long_waits() if wait.group == container.name and wait.kind is kind]
+        kept.extend(filter(is_in, waits))
         return len(kept) >= number
 
     eventually(f"{number} waits of {container.name}", enough)
@@ -150,13 +179,13 @@ def test_a_sleeper_is_told_with_its_stack_and_counted_in_its_bucket(probe, conta
     asleep, pipe = container("asleep"), tmp_path / "pipe"
     os.mkfifo(pipe)
     with asleep.running(sleeper(pipe)) as pid:
-        eventually("it sleeps", lambda: of_group(probe, asleep).uninterruptible == 1)
+        await_sleep(probe, asleep, pid)
         time.sleep(2 * LIMIT_US / 1e6)
         release(pipe)
-        (wait,) = some_waits(probe, asleep, StallKind.BLOCKED, 1)
+        # a page of its program that comes from the disk may be a long wait, too
+        (wait,) = some_waits(probe, asleep, StallKind.BLOCKED, 1, ("clone", "vfork"))
     assert (wait.pid, wait.stack_pid, wait.waker_group, wait.ran) == (pid, pid, asleep.name, ()), wait
     assert wait.waker_pid != pid, wait
-    assert any("clone" in name or "vfork" in name for name in wait.stack), wait
     told = of_group(probe, asleep).blocked
     assert told.buckets[min(wait.wait_us.bit_length() - 1, BUCKETS - 1)] >= 1, (wait, told)
     assert told.sum_us >= wait.wait_us
@@ -171,26 +200,26 @@ def test_tasks_that_run_and_that_sleep_are_counted_by_group(probe, container, tm
             tasks.enter_context(busy.running(burn))
         for _ in range(2):
             tasks.enter_context(asleep.running(sleeper(pipe)))
-        eventually(
-            "all are counted",
-            lambda: (of_group(probe, busy).runnable, of_group(probe, asleep).uninterruptible) == (3, 2),
-        )
-        found = of_group(probe, busy), of_group(probe, asleep)
-        assert [(group.runnable, group.uninterruptible) for group in found] == [(3, 0), (0, 2)]
+
+        def counted() -> list[tuple[int, int]]:
+            groups = [of_group(probe, one) for one in (busy, asleep)]
+            return [(group.runnable, group.uninterruptible) for group in groups]
+
+        becomes("all are counted", counted, [(3, 0), (0, 2)])
         release(pipe)
 
 
 def test_a_storm_of_one_container_leaves_room_for_the_others(container, tmp_path):
     storm, quiet, pipe = container("storm"), container("quiet"), tmp_path / "pipe"
     os.mkfifo(pipe)
-    with StallTracer(str(ROOT), 2, long_us=1000) as probe, ExitStack() as tasks:
+    with StallTracer(str(ROOT), 2, long_us=1 << LONG_BUCKET - 1) as probe, ExitStack() as tasks:
         for _ in range(12):
             tasks.enter_context(storm.running(burn))
         eventually("more waits than fit", lambda: of_group(probe, storm).lost > 200)
-        tasks.enter_context(quiet.running(sleeper(pipe)))
-        eventually("it sleeps", lambda: of_group(probe, quiet).uninterruptible == 1)
+        await_sleep(probe, quiet, tasks.enter_context(quiet.running(sleeper(pipe))))
+        time.sleep(LIMIT_US / 1e6)
         release(pipe)
-        eventually("its wait is counted", lambda: of_group(probe, quiet).blocked.count > 0)
+        eventually("its long wait is counted", lambda: sum(of_group(probe, quiet).blocked.buckets[LONG_BUCKET:]) > 0)
         waits = probe.long_waits()
         told = [wait for wait in waits if wait.group == quiet.name and wait.kind is StallKind.BLOCKED]
         assert len(told) >= 1, {wait.group for wait in waits}
@@ -248,13 +277,14 @@ def test_the_command_tells_all_of_it(container, capsys):
         return capsys.readouterr().out
 
     def told() -> dict[str, Any]:
-        """Nothing while no wait has ended."""
+        """Nothing while no wait has ended. Of one that began before the probe was there, it is not known who ran."""
         found = json.loads(said(as_json=True))
-        return found if found["longWaits"] else {}
+        of_cpu = [wait for wait in found["longWaits"] if wait["kind"] == "runnable"]
+        return found if any(one["group"] == culprit.name for wait in of_cpu for one in wait["ran"][:1]) else {}
 
     def in_words() -> str:
         text = said(as_json=False)
-        return text if "meanwhile ran" in text else ""
+        return text if f"meanwhile ran {culprit.name}" in " ".join(text.split()) else ""
 
     with victim.running(burn), culprit.running(burst):
         found = eventually("a long wait", told)
@@ -263,7 +293,4 @@ def test_the_command_tells_all_of_it(container, capsys):
     assert (group["group"], group["runnable"]) == (victim.name, 1)
     assert group["systemUs"] >= 0
     assert {condition["status"] for condition in found["conditions"]} <= {"True", "False"}
-    wait = found["longWaits"][0]
-    assert (wait["kind"], wait["ran"][0]["group"]) == ("runnable", culprit.name)
-    assert f"meanwhile ran {culprit.name}" in " ".join(words.split())
     assert "left the CPU in" in words

@@ -8,10 +8,11 @@ import select
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from tests.fakes.waiting import eventually
 from tests.node.burning import burning
 
 from cotenant.drivers.cgroup.counters import CgroupReader
@@ -89,10 +90,17 @@ def test_the_root_is_read_without_a_gap(reader: CgroupReader) -> None:
 
 
 def test_a_quota_bounds_what_a_group_uses(knobs: CgroupKnobs, reader: CgroupReader, groups: Groups, group: str) -> None:
+    """How much it gets in how long; an idle guest's clock leaps while its host is busy with others."""
     knobs.write(KnobTarget(group, Knob.CPU_MAX), "20000 100000")
     with burning(groups, group):
-        (used_us,) = after(reader, 1, group)
-    assert 170_000 < used_us < 230_000
+        before_us, begin_s = now(reader, group).cpu_us or 0, time.monotonic()
+
+        def used_us() -> int:
+            return (now(reader, group).cpu_us or 0) - before_us
+
+        eventually("it has used what ten periods permit", lambda: used_us() > 200_000, 60)
+        used, periods = used_us(), 10 * (time.monotonic() - begin_s)
+    assert used < 20_000 * (periods + 2), periods
     counters = now(reader, group)
     assert (counters.throttled_periods or 0) >= 8
     assert counters.cpu_m_limit == 200
@@ -262,6 +270,12 @@ def test_memory_min_protects_from_reclaim(knobs: CgroupKnobs, reader: CgroupRead
     assert freed < before - 4 * MIB
 
 
+def seconds_of(act: Callable[[], object]) -> float:
+    begin_s = time.monotonic()
+    act()
+    return time.monotonic() - begin_s
+
+
 def test_io_max_bounds_reading_and_io_is_counted(
     knobs: CgroupKnobs, reader: CgroupReader, groups: Groups, group: str, disk: int
 ) -> None:
@@ -271,9 +285,7 @@ def test_io_max_bounds_reading_and_io_is_counted(
     groups.make(home)
     try:
         groups.move(0, group)
-        begin = time.monotonic()
-        os.preadv(disk, [buffer], 0)
-        free_s = time.monotonic() - begin
+        free_s = min(seconds_of(lambda: os.preadv(disk, [buffer], 0)) for _ in range(5))  # the host may be late
         knobs.write(KnobTarget(group, Knob.IO_MAX), f"{device} rbps={256 << 10}")
         before, begin = now(reader, group), time.monotonic()
         for number in range(3):

@@ -14,9 +14,10 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import pytest
 from tests.fakes.node.kubelet.kubelet import Settings
@@ -29,6 +30,7 @@ from cotenant.drivers.cgroup.layout import CgroupLayout
 from cotenant.model.errors import CotenantError
 
 pytestmark = pytest.mark.slow
+T = TypeVar("T")
 RATE, WORK_MS, STEPS, REQUEST_M = 60.0, 10.0, 4, 1
 BELOW_MS = 200.0  # alone 60 to 150, with the hogs more with every second
 CALM = 15  # periods: enough to know what is usual
@@ -75,6 +77,18 @@ def story(everything: Installed) -> dict[str, Any]:
     return found
 
 
+def says(everything: Installed, words: str) -> bool:
+    return any(words in line for line in story(everything)["text"])
+
+
+def eventually_told(everything: Installed, what: str, found: Callable[[], T | None]) -> T:
+    """As `eventually`; an error has the whole story."""
+    try:
+        return cast(T, eventually(what, found, WITHIN_S, interval_s=LOOK_S))
+    except AssertionError as error:
+        raise AssertionError("\n".join((str(error), *story(everything)["text"]))) from None
+
+
 def becomes_calm(everything: Installed, request_m: int = REQUEST_M) -> str:
     """The service runs, and enough is known of it while nothing troubles it. Its pod's UID."""
     agent = everything.agent
@@ -113,10 +127,7 @@ def test_a_job_that_burns_a_services_budget_is_named_held_and_the_recovery_prove
                 return entry
         return None
 
-    try:
-        found = eventually("the Job is named, held, and the recovery proven", shown, WITHIN_S, interval_s=LOOK_S)
-    except AssertionError as error:
-        raise AssertionError("\n".join((str(error), *story(everything)["text"]))) from None
+    found = eventually_told(everything, "the Job is named, held, and the recovery proven", shown)
     with capsys.disabled():
         print(f"\nproven {time.monotonic() - began:.1f} s after the hogs' start")
     assert found["culprit"] in {f"shop/hogs-{number}" for number in range(4)}
@@ -148,17 +159,13 @@ def test_with_the_guard_on_it_is_told_who_was_held_by_whom_and_why(
                 return entry if entry["recovered_after_us"] is not None else None
         return None
 
-    try:
-        found = eventually("the service is well, and it is told why", shown, WITHIN_S, interval_s=LOOK_S)
-    except AssertionError as error:
-        raise AssertionError("\n".join((str(error), *story(everything)["text"]))) from None
+    found = eventually_told(everything, "the service is well, and it is told why", shown)
     with capsys.disabled():
         print(f"\n{found['stage']}, {found['cause']}, told {time.monotonic() - began:.1f} s after the hogs' start")
     assert found["restraint"]["by"] == "the guard"
     assert found["restraint"]["why"].startswith("guard ")
-    told = story(everything)["text"]
-    assert any("the guard held all best-effort work" in line for line in told), "\n".join(told)
-    assert any("the guard holds all best-effort work on this node at" in line for line in told), "\n".join(told)
+    for words in ("the guard held all best-effort work", "the guard holds all best-effort work on this node at"):
+        eventually_told(everything, words, partial(says, everything, words))
 
 
 @pytest.mark.parametrize("everything", [GUARD], indirect=True)

@@ -10,6 +10,7 @@ import pytest
 from tests.fakes.node.kubelet.node import KubeletNode
 from tests.fakes.node.kubelet.pods import Qos
 from tests.fakes.node.kubelet.systemd import SystemdGroups
+from tests.fakes.waiting import patience
 from tests.node.kubelet.beside import AgentBeside
 
 pytestmark = pytest.mark.slow
@@ -17,7 +18,9 @@ SLICE = "kubepods-besteffort.slice"
 
 
 def systemctl(*words: str) -> None:
-    subprocess.run(["systemctl", *words], check=True, timeout=60)
+    """Until systemd has written, too: it answers before that, and writes before it answers the next question."""
+    for asked in (words, ("show", "--property=Version")):
+        subprocess.run(["systemctl", *asked], check=True, stdout=subprocess.DEVNULL, timeout=patience(60))
 
 
 @pytest.fixture

@@ -18,16 +18,18 @@ from typing import Any
 import aiohttp
 import pytest
 from aiohttp import web
-from tests.fakes.waiting import soon
+from tests.fakes.waiting import patience, soon
 
+from cotenant.drivers.cri import exec as cri_exec
 from cotenant.drivers.cri.client import ContainerLimits, CriClient
 from cotenant.drivers.cri.commands import CriCommands
 from cotenant.drivers.cri.exec import beside
 from cotenant.drivers.cri.messages import SERVICE
 from cotenant.model.errors import Permanent, Transient
 
-SLEEP = ("sleep", "600")
-STUBBORN = ("sh", "-c", "trap '' HUP; while :; do sleep 1; done")
+# The container is this process's own groups, so another worker's command must not look like these.
+SLEEP = ("sleep", f"600.{os.getpid()}")
+STUBBORN = ("sh", "-c", f"trap '' HUP; while :; do sleep 1.{os.getpid()}; done")
 BETWEEN = ("sh", "-c", '"$@"; true', "runc")  # runc exec, which waits for its child
 
 
@@ -92,14 +94,18 @@ def played(crio: Crio, scene: Callable[[CriCommands], Awaitable[None]]) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("command", [SLEEP, STUBBORN])
-def test_what_runs_beside_the_container_s_first_process_is_hung_up(crio: Crio, command: tuple[str, ...]) -> None:
+def test_what_runs_beside_the_container_s_first_process_is_hung_up(
+    crio: Crio, command: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cri_exec, "_FOUND_S", patience(2))
+
     async def scene(commands: CriCommands) -> None:
         before = beside(crio.first)
         line = await commands.open("c0ffee", command, 91, 33)
         await soon("its window is known", lambda: crio.sizes == [{"Width": 91, "Height": 33}])
         assert len(beside(crio.first) - before) >= 2  # the one between, and its child
         await line.close()
-        await asyncio.to_thread(crio.started[0].wait, 60)  # its child has ended
+        await asyncio.to_thread(crio.started[0].wait, patience(60))  # its child has ended
 
     played(crio, scene)
 

@@ -130,7 +130,7 @@ def test_the_tokens_of_senders_count_as_for_spans(tmp_path: Path, objectives: Pa
 def test_a_service_whose_metrics_are_read_is_refused(tmp_path: Path, objectives: Path) -> None:
     servers = tmp_path / "servers.yaml"
     servers.write_text("servers: [{service: shop/llm, url: 'http://127.0.0.1:9/metrics'}]")
-    with Running(TraceSettings(http="127.0.0.1:0", objectives=objectives, model_servers=servers)) as one:
+    with Running(TraceSettings(http="127.0.0.1:0", grpc="", objectives=objectives, model_servers=servers)) as one:
         body = post(one, BODIES[0])[1]
         partial = ExportMetricsServiceResponse.FromString(body).partial_success
         assert partial.rejected_data_points == 1
