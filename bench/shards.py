@@ -38,6 +38,7 @@ from cotenant.model.cluster.pod import Pod, PodEstimate
 from cotenant.model.resources import Amounts
 from cotenant.model.shards.table import ShardTable, SlotMember
 from cotenant.policy.placement.profiles import profile
+from cotenant.policy.sharding.borrowing import LoanLimits
 from cotenant.services.scheduler.shards.pods_of_shard import PodsOfShard
 from cotenant.services.scheduler.shards.shard import Shard
 
@@ -180,7 +181,7 @@ class One:
 class OneOf(One):
     """One of several."""
 
-    def __init__(self, by: str, slot: int, table: Table) -> None:
+    def __init__(self, by: str, slot: int, table: Table, limits: LoanLimits | None = None) -> None:
         super().__init__(by)
         self.pods = PodsOfShard(self.cluster, ("cotenant",), lambda: self.now_s)
         self.shard = Shard(
@@ -192,6 +193,7 @@ class OneOf(One):
             lambda: 1 << 60,
             lambda: True,
             lambda: None,
+            limits,
             now=lambda: self.now_s,
         )
         self.slot = slot

@@ -151,6 +151,7 @@ LONGEST = (
     "tests/unit/test_bench.py",
     "tests/fault/up/test_schedulers.py",
     "tests/fault/up/test_shard_storm.py",
+    "tests/fault/up/test_shard_quota_storm.py",
     "tests/node/test_fleet_control.py",
     "packages/cotenant-lab/tests/lab/test_openb.py",
     "packages/cotenant-lab/tests/lab/test_dag.py",
@@ -207,6 +208,8 @@ LONGEST = (
     "tests/property/node/test_originals.py",
     "packages/cotenant/tests/unit/model/test_compiled_sources.py",
     "tests/property/placement/test_extenders.py",
+    "packages/cotenant/tests/unit/services/scheduler/shards/test_quota_rooms.py",
+    "tests/property/shards/test_quota_rooms.py",
 )
 _RANK = {unit: rank for rank, unit in enumerate(LONGEST)}
 

@@ -176,20 +176,25 @@ def of_pool(pool: str, made: dict[str, Any]) -> dict[str, Any]:
 
 
 def install(api: Client) -> None:
-    """A quota of six cores, whose kind a real server does not have, and a class that comes first and evicts nobody."""
+    """A quota of six cores, and a class that comes first and evicts nobody."""
+    install_quota(api, MAY_USE)
+    api.create(CLASSES, {"metadata": {"name": "urgent"}, "value": 1000, "preemptionPolicy": "Never"})
+
+
+def install_quota(api: Client, cores: int) -> None:
+    """A quota, whose kind a real server does not have, in a tree that divides as much."""
     definitions = {plural: yaml.load(text, Loader=yaml.CSafeLoader) for plural, text in manifests()}
     status, _ = api.exchange("POST", CRDS, definitions["elasticquotas"])
     assert status in (201, 409), status
     eventually("quotas are served", lambda: api.exchange("GET", QUOTAS)[0] == 200, 60)
-    api.create(CLASSES, {"metadata": {"name": "urgent"}, "value": 1000, "preemptionPolicy": "Never"})
     labels = {"is-parent": "true", "is-root": "true", "tree-id": QUOTA}
-    api.create(QUOTAS, quota("all", labels))
-    api.create(QUOTAS, quota(QUOTA, {"parent": "all"}))
+    api.create(QUOTAS, quota("all", labels, cores))
+    api.create(QUOTAS, quota(QUOTA, {"parent": "all"}, cores))
 
 
-def quota(name: str, labels: dict[str, str]) -> dict[str, Any]:
-    """One of `MAY_USE` cores; a tree's root has as much to divide."""
-    amounts = {"cpu": str(MAY_USE), "memory": "1Gi"}
+def quota(name: str, labels: dict[str, str], cores: int = MAY_USE) -> dict[str, Any]:
+    """One of so many cores; a tree's root has as much to divide."""
+    amounts = {"cpu": str(cores), "memory": "1Gi"}
     meta: dict[str, Any] = {"name": name, "labels": {PREFIX + key: value for key, value in labels.items()}}
     if "is-root" in labels:
         meta["annotations"] = {PREFIX + "total-resource": json.dumps(amounts)}
@@ -209,7 +214,7 @@ def is_of_quota(one: Any) -> bool:
     return bool(one["metadata"]["labels"].get(PREFIX + "name") == QUOTA)
 
 
-def judge(told: list[Any]) -> None:
+def judge(told: list[Any], may_use: int = MAY_USE) -> None:
     """Every version in the order in which the server made them."""
     held: Counter[str] = Counter()
     where: dict[str, str] = {}
@@ -227,5 +232,5 @@ def judge(told: list[Any]) -> None:
             held[there] += 1
             used += is_of_quota(one)
             assert held[there] <= SLOTS, f"{there} has {held[there]} of {SLOTS} at {one['metadata']['name']}"
-            assert used <= MAY_USE, f"the quota has {used} of {MAY_USE} at {one['metadata']['name']}"
+            assert used <= may_use, f"the quota has {used} of {may_use} at {one['metadata']['name']}"
         where[uid] = there

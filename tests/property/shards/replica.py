@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
+from tests.property.shards.replica_rooms import ReplicaRooms, decides
 from tests.property.shards.world import LEASE_S, RENEW_S, Server, SimPod, Timeline
 
 from cotenant.engine.sharding.member import FenceLost, ShardMember, ShardView, WriteTable
@@ -33,6 +34,7 @@ class Replica:
         self.pods_version = 0
         self.in_flight: dict[str, tuple[str, int]] = {}  # pod -> node, version
         self.drawing: dict[str, int] = {}  # of these: what it takes of a reservation
+        self.rooms = ReplicaRooms(server, self.pods, self.in_flight)
         self.member: ShardMember | None = None
         self.terms = 0
         self.lease_version = 0
@@ -226,10 +228,13 @@ class Replica:
             dict(self.holders),
             self.pods_version,
             frozenset(node for node, _ in self.in_flight.values()),
-            frozenset(self.pods[pod].group for pod in self.in_flight),
+            frozenset(map(self.rooms.group, self.in_flight)),
             self._wanted(),
+            rooms=self.rooms.view(member),
         )
-        for instruction in member.step(self.now_s, view):
+        instructions = member.step(self.now_s, view)
+        self.rooms.settled(member)
+        for instruction in instructions:
             if isinstance(instruction, WriteTable) and not self.writing:
                 self.writing = True
                 self._send(
@@ -250,7 +255,8 @@ class Replica:
             if not self.fences:
                 return
             for pod in list(self.server.pods.values()):
-                if not instruction.slots or owner(pod.group, instruction.slots) == instruction.member.slot:
+                groups = {pod.group, pod.home or pod.group}
+                if not instruction.slots or instruction.member.slot in {owner(g, instruction.slots) for g in groups}:
                     self.server.touch(pod.name)
 
         self._send(at_server, lambda found: member.fenced(instruction.member.token, True))
@@ -284,7 +290,7 @@ class Replica:
         return [
             pod
             for pod in self.pods.values()
-            if not pod.node and pod.name not in self.in_flight and held is not None and held.owns_group(pod.group)
+            if not pod.node and pod.name not in self.in_flight and held is not None and decides(held, pod)
         ]
 
     def _wanted(self) -> tuple[str, ...]:
@@ -301,10 +307,7 @@ class Replica:
         assert self.member is not None
         held, free = self.member.territory, self._free()
         own = [node for node in free if held.owns_node(node)]
-        charged: dict[str, int] = {}
-        for pod in self.pods.values():
-            if pod.quota and not pod.has_ended and (pod.node or pod.name in self.in_flight):
-                charged[pod.quota] = charged.get(pod.quota, 0) + pod.size
+        charged = self.rooms.charged()
         reserved = self._reserved()
         lots: dict[str, list[SimPod]] = {}
         for pod in self._pending():
@@ -324,19 +327,19 @@ class Replica:
                     reserved[pod.uses] = at, rest - pod.size
                     self.drawing[pod.name] = pod.size
                     left[node] += pod.size
-                over = pod.quota and account.get(pod.quota, 0) + pod.size > self.server.quotas[pod.quota]
-                if not node or over:
+                if not node or not self.rooms.admits(held, pod, account):
                     break
                 chosen[pod.name] = node
                 left[node] -= pod.size
-                if pod.quota:
-                    account[pod.quota] = account.get(pod.quota, 0) + pod.size
+                for quota in self.server.path(pod.quota):
+                    account[quota] = account.get(quota, 0) + pod.size
             if len(chosen) < len(lot) and name not in started:
                 continue
             for pod_name, node in chosen.items():
+                self.rooms.take(held, self.pods[pod_name])
                 self._bind(pod_name, node)
                 free[node] -= self.pods[pod_name].size - self.drawing.get(pod_name, 0)
-                if (quota := self.pods[pod_name].quota) != "":
+                for quota in self.server.path(self.pods[pod_name].quota):
                     charged[quota] = charged.get(quota, 0) + self.pods[pod_name].size
 
     def _bind(self, name: str, node: str) -> None:
@@ -345,6 +348,7 @@ class Replica:
 
         def answered(found: object) -> None:
             """The answer may come before the watch has the bind: until then it counts as under way."""
+            self.rooms.answered(name, not found)
             if found:
                 self.in_flight.pop(name, None)
                 self.drawing.pop(name, None)

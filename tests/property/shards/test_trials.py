@@ -25,6 +25,17 @@ def test_so_it_is_with_resizes_reservations_ends_large_gangs_and_clocks_of_their
     assert all(one.bound for one in found)
 
 
+@pytest.mark.parametrize("first", range(100, 116, 4))
+def test_so_it_is_where_room_of_quotas_is_lent(first: int) -> None:
+    found = [trial(seed, crossings=first % 8 == 0, quotas=True) for seed in range(first, first + 4)]
+    assert all(one.bound for one in found)
+    assert sum(one.rooms for one in found)
+
+
+def test_a_new_shard_of_a_quota_lends_nothing_before_it_has_seen_the_binds_of_the_one_before() -> None:
+    assert trial(1013, crossings=True, quotas=True).bound
+
+
 def late_bind(is_fenced: bool) -> str:
     """A member is stopped before it sends its bind; another fills the node; the first goes on. What the server says."""
     server = Server({"node": 2}, {})

@@ -23,28 +23,34 @@ class Outcome:
     moved: int
     lost: int
     loans: int
+    rooms: int  # versions of the table with room of a quota lent
 
 
-def trial(seed: int, fences: bool = True, crossings: bool = False) -> Outcome:
+def trial(seed: int, fences: bool = True, crossings: bool = False, quotas: bool = False) -> Outcome:
     """Raises `Broken` where an invariant does not hold. `crossings`: pods end and are resized, reservations are used by
     pods of other shards, gangs may be larger than a shard's own nodes hold, and clocks go at paces of their own.
+    `quotas`: most pods are of one tree of quotas and of several workloads, and some of them end.
     """
     random = Random(seed)
     time = Timeline(random)
     slots = random.randint(2, 4)
     nodes = {f"node-{number}": random.choice((4, 6, 8)) for number in range(random.randint(4, 10))}
     server = Server(nodes, {"tight": random.randint(2, 8)})
+    scarce = seed % 2 == 1  # more is asked for than there is: rooms are fought for, and some pods wait for good
+    if quotas:
+        _plant(Random(seed + 2), server, scarce)
     paces = Random(-seed - 1)
 
     def begun(name: str) -> Replica:
         return Replica(name, server, time, slots, fences, paces.uniform(0.95, 1.05) if crossings else 1.0)
 
     replicas = [begun(f"replica-{number}") for number in range(slots)]
-    scarce = seed % 2 == 1  # more is asked for than there is: rooms are fought for, and some pods wait for good
     budget = int((1.6 if scarce else 0.85) * sum(nodes.values()))
     number = 0
     if crossings:
         budget -= _cross(Random(seed + 1), time, server)
+    if quotas:
+        budget = _fill(Random(seed + 3), time, server, budget)
     while budget > 0:
         kind = random.random()
         at_s = random.uniform(0.0, _TROUBLE_S)
@@ -88,6 +94,7 @@ def trial(seed: int, fences: bool = True, crossings: bool = False) -> Outcome:
         server.table.epoch,
         len({member.token for _, table in server.tables for member in table.lost}),
         sum(any(loan.is_lent for loan in table.loans.values()) for _, table in server.tables),
+        sum(any(room.is_lent for room in table.rooms.values()) for _, table in server.tables),
     )
 
 
@@ -128,10 +135,47 @@ def _cross(random: Random, time: Timeline, server: Server) -> int:
     return asked
 
 
+def _plant(random: Random, server: Server, scarce: bool) -> None:
+    """A tree of three quotas; where not all is scarce, the nodes may still hold more than it allows."""
+    whole = int((0.5 if scarce else 0.8) * sum(server.nodes.values()))
+    server.quotas |= {"root": whole, "left": random.randint(2, whole), "right": random.randint(2, whole)}
+    server.parents |= {"left": "root", "right": "root"}
+
+
+def _fill(random: Random, time: Timeline, server: Server, budget: int) -> int:
+    """Pods of that tree, of workloads and a few gangs, some of which end; what is left of the budget."""
+    for number in range(budget // 2):
+        quota, size = random.choice(("left", "right")), random.randint(1, 2)
+        home = f"work-{random.randint(0, 7)}"
+        name = f"lent-{number}"
+        at_s = random.choice((random.uniform(0.0, 5.0), random.uniform(0.0, _TROUBLE_S)))
+        time.after(at_s, partial(server.put, SimPod(name, size, "quota:root", "", quota, home=home)))
+        budget -= size
+        if random.random() < 0.5:
+
+            def end(name: str = name) -> None:
+                if server.pods[name].node:
+                    server.end(name)
+                elif time.now_s < _TROUBLE_S:
+                    time.after(3.0, lambda: end(name))
+
+            time.after(at_s + random.uniform(3.0, 20.0), end)
+    for number in range(random.randint(0, 2)):
+        size = random.randint(2, 3)
+        for _ in range(size):
+            pod = SimPod(f"g{number}-{_}", 1, "quota:root", f"joint-{number}x{size}", "left")
+            time.after(random.uniform(0.0, _TROUBLE_S), partial(server.put, pod))
+            budget -= 1
+    return budget
+
+
 def _check_end(server: Server, seed: int, scarce: bool) -> None:
     if not server.table.is_settled:
         raise Broken(f"seed {seed}: the members never agreed: {server.table}")
-    if scarce:
+    wanted = {pod.quota for pod in server.pods.values() if not pod.node}
+    if stale := [key for key in server.table.rooms if key.quota not in wanted]:
+        raise Broken(f"seed {seed}: room of {stale} is not returned, and nothing waits for it")
+    if scarce and not any(pod.home for pod in server.pods.values()):
         return
     free = dict(server.nodes)
     for pod in server.pods.values():
@@ -139,12 +183,16 @@ def _check_end(server: Server, seed: int, scarce: bool) -> None:
             free[pod.node] -= pod.counts
     waiting = [pod for pod in server.pods.values() if not pod.node]
     members = Counter(pod.gang for pod in waiting if pod.gang)  # of size 1 each
-    tight = server.quotas["tight"] - server.charged.get("tight", 0)
+
+    def room(pod: SimPod) -> int:
+        """What its quotas leave."""
+        return min(server.quotas[quota] - server.charged.get(quota, 0) for quota in server.path(pod.quota))
+
     stuck = [
         pod.name
         for pod in waiting
         if (members[pod.gang] <= sum(free.values()) if pod.gang else pod.size <= max(free.values()))
-        and (not pod.quota or pod.size <= tight)
+        and (not pod.quota or (members[pod.gang] if pod.gang else pod.size) <= room(pod))
     ]
     if stuck:
         raise Broken(f"seed {seed}: {stuck} wait although there is room; {server.table}")

@@ -25,7 +25,8 @@ class Broken(AssertionError):
 class SimPod:
     """A pod as stored. `gang`: all of its pods start together. `wanted`: the size after a resize that its node has not
     made yet. `holds`: it is no pod, and keeps its size free on its node for pods that use this reservation (`uses`);
-    `drawn`: what such a pod takes of that instead of its node's room.
+    `drawn`: what such a pod takes of that instead of its node's room. `home`: the group of its workload, where its
+    quota's room may be lent to that one's shard.
     """
 
     name: str
@@ -41,6 +42,7 @@ class SimPod:
     uses: str = ""
     drawn: int = 0
     has_ended: bool = False
+    home: str = ""
 
     @property
     def counts(self) -> int:
@@ -76,6 +78,14 @@ class Server:
     refused_by_nodes: int = 0
     grown: dict[str, int] = field(default_factory=dict)  # by node: the version of the last growth in place
     drawn: dict[str, int] = field(default_factory=dict)  # of each reservation
+    parents: dict[str, str] = field(default_factory=dict)  # of quotas
+
+    def path(self, quota: str) -> list[str]:
+        """A quota and those above it."""
+        found = [quota] if quota else []
+        while found and found[-1] in self.parents:
+            found.append(self.parents[found[-1]])
+        return found
 
     def put(self, pod: SimPod) -> None:
         """Store a version of a pod."""
@@ -106,10 +116,10 @@ class Server:
             return ""
         if self.used[node] > self.nodes[node]:
             raise Broken(f"{node} holds {self.used[node]} of {self.nodes[node]} with {name}")
-        if pod.quota:
-            self.charged[pod.quota] = self.charged.get(pod.quota, 0) + pod.size
-            if self.charged[pod.quota] > self.quotas[pod.quota]:
-                raise Broken(f"quota {pod.quota} is charged {self.charged[pod.quota]} of {self.quotas[pod.quota]}")
+        for quota in self.path(pod.quota):
+            self.charged[quota] = self.charged.get(quota, 0) + pod.size
+            if self.charged[quota] > self.quotas[quota]:
+                raise Broken(f"quota {quota} is charged {self.charged[quota]} of {self.quotas[quota]}")
         return ""
 
     def _draw(self, reservation: str, node: str, amount: int) -> None:
@@ -125,8 +135,8 @@ class Server:
             self.used[pod.node] -= pod.size - pod.drawn
             if pod.drawn:
                 self.drawn[pod.uses] -= pod.drawn
-            if pod.quota:
-                self.charged[pod.quota] -= pod.size
+            for quota in self.path(pod.quota):
+                self.charged[quota] -= pod.size
             self.put(replace(pod, has_ended=True))
 
     def resize(self, name: str, size: int) -> None:

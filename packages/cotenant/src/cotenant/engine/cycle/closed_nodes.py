@@ -15,6 +15,7 @@ from cotenant.engine.cycle.eviction.fixed_filters import SHARD
 from cotenant.engine.cycle.pods import Pods
 from cotenant.engine.framework.events import EventKind
 from cotenant.engine.framework.pod_state import PodInfo, SchedulingState
+from cotenant.model.resources import Amounts
 
 
 class ClosedNodes:
@@ -71,6 +72,23 @@ class ClosedNodes:
         groups = (group for group in self._components.queue.groups() if group.pods)
         group = next(groups, None)
         return self._pods.by_uid[next(iter(group.pods))] if group is not None else None
+
+    def waiting_alike(self) -> Iterator[tuple[PodInfo, int]]:
+        """The pods in the queue, alike ones as one, with how many they are."""
+        for group in self._components.queue.groups():
+            if group.pods:
+                yield self._pods.by_uid[next(iter(group.pods))], len(group.pods)
+
+    def places(self, each: Amounts, most: int) -> int:
+        """How many pods of such a request open nodes have room for, at most so many; other rules are not looked at."""
+        assignments = self._components.assignments
+        assignments.write()
+        nodes, request = assignments.ledger.nodes, np.array(assignments.encoder.axis.row(each), dtype=np.int64)
+        rows, asked = np.flatnonzero(nodes.ready), np.flatnonzero(request > 0)
+        if not len(rows) or not len(asked):
+            return most if len(rows) else 0
+        left = (nodes.capacity[rows][:, asked] - nodes.requested[rows][:, asked]) // request[asked]
+        return min(most, int(np.maximum(0, left.min(axis=1)).sum()))
 
     def deciding(self) -> Iterator[PodInfo]:
         """Pods whose bind is decided and not answered."""

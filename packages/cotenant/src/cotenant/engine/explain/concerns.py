@@ -131,6 +131,9 @@ def _quota_concern(state: QuotaDescription, over: Mapping[str, int], holds: bool
     else:
         words = "; ".join(f"{format_amount(r, most)} {r} at most" for r, most in state.maximum) or "it has no maximum"
     words += f"; {state.seated} of its pods run, {state.waiting} wait"
+    if state.lent:
+        lent = ", ".join(f"{format_amount(name, amount)} {name}" for name, amount in state.lent)
+        words += f"; {lent} count for other shards, which may use them"
     lines = [*state.problems]
     if state.parent:
         lines.append(f"parent {state.parent}" + (f", children {', '.join(state.children)}" if state.children else ""))

@@ -8,6 +8,7 @@ What it may decide follows from the versions of one object that all members repl
 - Who lost its Lease is lost: it is no longer in the ring, and may have sent binds that still arrive. One member changes
   every pending pod for which it may have done so, after which such a bind names an old version of the pod and is
   refused (`FenceLost`). Nobody takes anything new before that.
+- Room of a quota is lent as `QuotaRooms` says.
 - A node is lent in two steps: asked for by the borrower; then given up by the owner, its binds ended, and marked as
   lent. The borrower returns it in the same way at the end of its time, which it counts from before it asked.
 Source: the two-step change of ownership is that of incremental cooperative rebalancing in Apache Kafka (KIP-429).
@@ -20,6 +21,7 @@ from dataclasses import dataclass, field, replace
 from math import inf
 from types import MappingProxyType
 
+from cotenant.engine.sharding.rooms import QuotaRooms, RoomView
 from cotenant.engine.sharding.territory import Territory
 from cotenant.model.shards.table import Loan, ShardRing, ShardTable, SlotMember
 from cotenant.policy.sharding.borrowing import MAX_LOANS, LoanLimits
@@ -60,6 +62,7 @@ class ShardView:
     groups_in_flight: frozenset[str] = frozenset()
     wanted: tuple[str, ...] = ()  # nodes to borrow, the most wanted first
     may_lend: Callable[[str], bool] = lambda node: True
+    rooms: RoomView = field(default_factory=RoomView)
 
 
 class ShardMember:
@@ -81,6 +84,7 @@ class ShardMember:
         self._returning: set[str] = set()
         self._refused_s: dict[str, float] = {}
         self._fenced: set[str] = set()  # tokens
+        self.rooms = QuotaRooms(slot, self._limits)
         self.territory = Territory(slot)
 
     @property
@@ -109,15 +113,17 @@ class ShardMember:
         late = [str(member.slot) for member in table.members if member.settled != table.epoch]
         if late:
             return f"waits for shard {', '.join(late)} to act by ring {table.epoch}"
-        if len(self._rings) != 1 or self._rings[0].epoch != table.epoch:
-            return "waits for its watch of pods"
-        return ""
+        return "" if self._acts_by_newest else "waits for its watch of pods"
+
+    @property
+    def _acts_by_newest(self) -> bool:
+        return len(self._rings) == 1 and self._rings[0].epoch == self._table.epoch
 
     def lags(self, pods_version: int) -> bool:
         """Whether something is its own as soon as it has seen newer changes of pods."""
         waits = (*self._back_at.values(), *self._lent_at.values())
         is_behind = self._settled_at > pods_version and self.is_member and self._table.is_settled
-        return is_behind or any(version > pods_version for version in waits)
+        return is_behind or any(version > pods_version for version in waits) or self.rooms.lent.lags(pods_version)
 
     # ---- facts
 
@@ -126,6 +132,7 @@ class ShardMember:
         if version <= self._version:
             return
         before, self._table, self._version = self._table, table, version
+        self.rooms.seen(before, table, version)
         for node, loan in before.loans.items():
             after = table.loans.get(node)
             if loan.is_lent and loan.borrower != self.slot and (after is None or not after.is_lent):
@@ -176,7 +183,7 @@ class ShardMember:
         if changed is None and self.is_member:
             changed = self._settling(view)
             if changed is None and self._table.is_settled:
-                changed = self._loans(now_s, view)
+                changed = self._lending_step(now_s, view)
                 self._set_territory(now_s, view)  # what is about to be lent is given up now
         if changed is not None:
             return (WriteTable(changed, self._version),)
@@ -193,6 +200,7 @@ class ShardMember:
                 rings=_next(table, tuple(slot for slot in table.slots if slot != self.slot)),
                 members=tuple(member for member in table.members if member.slot != self.slot),
                 loans={node: loan for node, loan in table.loans.items() if loan.borrower != self.slot},
+                rooms={key: room for key, room in table.rooms.items() if key.borrower != self.slot},
             ),
             self._version,
         )
@@ -212,7 +220,10 @@ class ShardMember:
             else:
                 away.add(node)
         rings = tuple(ring.slots for ring in self._rings)
-        found = Territory(self.slot, rings, frozenset(away), frozenset(borrowed if rings else ()))
+        self.rooms.settle(self._table, now_s, view.pods_version)
+        usable = frozenset(quota for quota, granted in self.rooms.own.items() if granted is not None and rings)
+        lent = frozenset(borrowed if rings else ())
+        found = Territory(self.slot, rings, frozenset(away), lent, usable, self.rooms.lent.away)
         if found != self.territory:
             self.territory = found
 
@@ -243,6 +254,7 @@ class ShardMember:
                 members=tuple(member for member in table.members if member.slot not in gone),
                 lost=table.lost + tuple(over),
                 loans={n: loan for n, loan in table.loans.items() if loan.is_lent or loan.borrower not in gone},
+                rooms={key: room for key, room in table.rooms.items() if room.is_lent or key.borrower not in gone},
             )
         cleared = [member for member in table.lost if member.token in self._fenced]
         if cleared:
@@ -252,6 +264,7 @@ class ShardMember:
                     table,
                     lost=tuple(member for member in table.lost if member not in cleared),
                     loans={node: loan for node, loan in table.loans.items() if loan.borrower not in gone},
+                    rooms={key: room for key, room in table.rooms.items() if key.borrower not in gone},
                 )
             )
         if self.is_member or not table.is_settled or view.nodes_in_flight:
@@ -284,6 +297,14 @@ class ShardMember:
         return _pruned(replace(self._table, members=members))
 
     # ---- loans
+
+    def _lending_step(self, now_s: float, view: ShardView) -> ShardTable | None:
+        """The table after this step, with other loans of nodes or room of quotas."""
+        table = self._loans(now_s, view) or self._table
+        rooms = self.rooms.step(table, now_s, view.rooms, may_lend=self._acts_by_newest)
+        if rooms != dict(table.rooms):
+            table = replace(table, rooms=rooms)
+        return table if table is not self._table else None
 
     def _loans(self, now_s: float, view: ShardView) -> ShardTable | None:
         """The loans after this step; only while everybody acts by the newest ring, so that owners are agreed on."""

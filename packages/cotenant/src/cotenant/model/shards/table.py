@@ -9,6 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
+from typing import NamedTuple
+
+from cotenant.model.resources import NOTHING, Amounts
 
 MAX_SHARDS = 64
 
@@ -41,6 +44,29 @@ class Loan:
     is_lent: bool = False
 
 
+class RoomKey(NamedTuple):
+    """Room of a quota in a shard that does not decide for the quota's tree."""
+
+    quota: str
+    borrower: int
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaRoom:
+    """What one shard asks of a quota, and what it got; only while `is_lent` may it decide for pods of that quota.
+
+    Sums since it was asked for, so that a write that is repeated, or whose answer is lost, counts once. The lender adds
+    to `granted`, the borrower to `used`, which is what it has bound of it.
+    """
+
+    asked: int = 0  # pods that wait for more
+    each: Amounts = NOTHING  # the largest request of these, by resource, one of `pods` included
+    priority: int = 0  # the highest of these
+    is_lent: bool = False
+    granted: Amounts = NOTHING
+    used: Amounts = NOTHING
+
+
 @dataclass(frozen=True, slots=True)
 class ShardTable:
     """The agreement. `rings`: those by which somebody may still act, the newest last."""
@@ -49,6 +75,7 @@ class ShardTable:
     members: tuple[SlotMember, ...] = ()
     lost: tuple[SlotMember, ...] = ()  # whose Lease is over, and whose last binds may still arrive
     loans: Mapping[str, Loan] = field(default_factory=lambda: MappingProxyType({}))  # by node
+    rooms: Mapping[RoomKey, QuotaRoom] = field(default_factory=lambda: MappingProxyType({}))
 
     @property
     def epoch(self) -> int:

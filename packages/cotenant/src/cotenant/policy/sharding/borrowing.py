@@ -1,4 +1,4 @@
-"""Which nodes a shard asks of others, and which it lends.
+"""Which nodes and which room of quotas a shard asks of others, and what it lends.
 
 A shard places on its own nodes first. It asks for others where its own have no room, the roomiest first, so that few
 nodes change hands. A node is lent where nothing is awaited on it: that a pod of the lender waits is no reason to keep
@@ -13,6 +13,8 @@ from typing import NamedTuple
 
 MAX_LOANS = 2_000  # all of them are in one object
 MAX_ASKED = 64  # with one step
+MAX_ROOMS = 256  # of quotas, all of them are in that object too
+MAX_PODS = 256  # for which room of one quota is asked at one time
 
 
 class BorrowableNode(NamedTuple):
@@ -29,6 +31,8 @@ class LoanLimits:
     loan_s: float = 30.0
     refused_s: float = 10.0  # how long a node that was refused, or did not help, is not asked for again
     max_share: float = 0.5  # of a shard's nodes that are lent at one time
+    rooms: int = MAX_ROOMS  # of quotas that are lent at one time; 0 = none
+    room_wait_s: float = 2.0  # how long a shard that has nothing left of a quota waits for more before it returns it
 
 
 def choose(rooms: Iterable[BorrowableNode], pods: int, at_most: int = MAX_ASKED) -> tuple[str, ...]:
@@ -46,3 +50,13 @@ def choose(rooms: Iterable[BorrowableNode], pods: int, at_most: int = MAX_ASKED)
 def may_lend(lent: int, owned: int, is_awaited: bool, limits: LoanLimits) -> bool:
     """Whether one more node is lent; `is_awaited`: somebody waits for pods to end on it."""
     return not is_awaited and lent + 1 <= max(1, int(limits.max_share * owned))
+
+
+def pods_to_grant(asked: int, fitting: int, before: int, beside: int) -> int:
+    """For how many of the pods of another shard room of a quota is lent: `fitting` would have room, of which `before`
+    go first here, and `beside` of those that wait here have the same right.
+    """
+    free = max(0, fitting - before)
+    if asked + beside <= free:
+        return asked
+    return min(asked, -(-free * asked // max(1, asked + beside)))

@@ -192,6 +192,8 @@ class SchedulerMetrics:
             ("cotenant_scheduler_shard_borrowed", "Of these, nodes of other shards"),
             ("cotenant_scheduler_shard_lent", "Own nodes on which another shard places"),
             ("cotenant_scheduler_shard_others", "Pods that wait in other shards"),
+            ("cotenant_scheduler_shard_quotas_borrowed", "Quotas of other shards of which this shard has room"),
+            ("cotenant_scheduler_shard_quotas_lent", "Quotas of which another shard has room"),
         ):
             read(
                 GaugeMetricFamily,
@@ -203,6 +205,7 @@ class SchedulerMetrics:
         for name, words in (
             ("cotenant_scheduler_shard_rings", "Changes of the ring that this shard saw"),
             ("cotenant_scheduler_shard_loans", "Nodes that this shard borrowed"),
+            ("cotenant_scheduler_shard_quota_grants", "Amounts of other shards' quotas that this shard was granted"),
             (
                 "cotenant_scheduler_shard_fenced_pods",
                 "Pending pods that were changed, lest a bind of a lost shard counts",

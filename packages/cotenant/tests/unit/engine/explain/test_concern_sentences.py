@@ -124,6 +124,12 @@ def test_what_becomes_free_may_be_kept_for_another() -> None:
     assert not found(Plugins(state), entry(SchedulingState.WAITING))[0].holds
 
 
+def test_what_counts_for_other_shards_is_said() -> None:
+    state = quota(maximum=(("cpu", 9000),), lent=(("cpu", 2000),))
+    words = "9 cpu at most; 0 of its pods run, 0 wait; 2 cpu count for other shards, which may use them"
+    assert found(Plugins(state))[0].words == words
+
+
 def test_a_quota_says_why_the_pod_is_in_it_what_came_back_and_its_terms() -> None:
     state = quota(parent="root", children=("a", "b"), problems=("odd",), shares=(share("cpu", 1000, 9000),))
     plugins = Plugins(state, because="of its label", returned="2 cpu came back")

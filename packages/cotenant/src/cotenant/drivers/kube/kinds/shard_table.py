@@ -11,12 +11,24 @@ import msgspec
 from cotenant.drivers.kube.kinds.lease import Lease
 from cotenant.drivers.kube.kinds.parts import ObjectMeta
 from cotenant.model.errors import InvalidInput
-from cotenant.model.shards.table import Loan, ShardRing, ShardTable, SlotMember
+from cotenant.model.resources import Amounts
+from cotenant.model.shards.table import Loan, QuotaRoom, RoomKey, ShardRing, ShardTable, SlotMember
 
 TABLE = "cotenant.io/shards"
 FENCED = "cotenant.io/shard-fence"  # of pods: the term of a member whose last binds must not count
 EVICTS = "cotenant.io/shard-evicts"  # a label of pods: the term of the member that evicts it
 STIRRED = "cotenant.io/shard-version"  # of pods: changed so that watches deliver a newer version
+
+
+class _WrittenRoom(msgspec.Struct, frozen=True, array_like=True):
+    quota: str
+    slot: int
+    is_lent: bool
+    asked: int
+    priority: int
+    each: dict[str, int] = {}
+    granted: dict[str, int] = {}
+    used: dict[str, int] = {}
 
 
 class _Written(msgspec.Struct, frozen=True):
@@ -25,6 +37,7 @@ class _Written(msgspec.Struct, frozen=True):
     lost: tuple[tuple[int, str, str, int], ...] = ()
     asked: dict[str, int] = {}  # node -> slot of the borrower
     lent: dict[str, int] = {}
+    rooms: tuple[_WrittenRoom, ...] = ()
 
 
 def read_table(lease: Lease) -> ShardTable:
@@ -44,6 +57,17 @@ def read_table(lease: Lease) -> ShardTable:
         tuple(SlotMember(*member) for member in found.members),
         tuple(SlotMember(*member) for member in found.lost),
         loans,
+        {
+            RoomKey(room.quota, room.slot): QuotaRoom(
+                room.asked,
+                Amounts.of(room.each),
+                room.priority,
+                room.is_lent,
+                Amounts.of(room.granted),
+                Amounts.of(room.used),
+            )
+            for room in found.rooms
+        },
     )
 
 
@@ -55,6 +79,19 @@ def written_table(table: ShardTable, meta: ObjectMeta) -> Lease:
         tuple((m.slot, m.identity, m.token, m.settled) for m in table.lost),
         {node: loan.borrower for node, loan in table.loans.items() if not loan.is_lent},
         {node: loan.borrower for node, loan in table.loans.items() if loan.is_lent},
+        tuple(
+            _WrittenRoom(
+                key.quota,
+                key.borrower,
+                room.is_lent,
+                room.asked,
+                room.priority,
+                dict(room.each),
+                dict(room.granted),
+                dict(room.used),
+            )
+            for key, room in table.rooms.items()
+        ),
     )
     annotations = {**(meta.annotations or {}), TABLE: msgspec.json.encode(written).decode()}
     return Lease(metadata=msgspec.structs.replace(meta, annotations=annotations))

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -67,6 +67,13 @@ def gang_of(account: Account) -> str:
     """As `gang_name`, qualified by quota: a gang that spans quotas counts as one job in each."""
     gang = gang_name(account)
     return f"{gang} in {account.quota}" if gang else ""
+
+
+class LentAmounts(NamedTuple):
+    """What counts in a quota for other schedulers' pods that this engine does not know yet, beside its pods."""
+
+    used: Amounts
+    asked: Amounts
 
 
 class Accounting(Protocol):
@@ -129,6 +136,7 @@ class TreeAccounts:
             tree.load(
                 name, as_levels(sums), as_levels(used.get((name, True), {})), as_levels(used.get((name, False), {}))
             )
+        self._lent: dict[str, LentAmounts] = {}
         self.table = HeadroomTable(tree, rules)
         self._fresh: set[str] = set()  # quotas whose limits in the table are current as of `_changes`
         self._changes = -1
@@ -217,6 +225,43 @@ class TreeAccounts:
         found = under(tree, name, asked, account.preemptible, self._rules, self.table.used, self.table.held)
         return rejection(name, found)
 
+    def lend(self, name: str, used: Amounts, asked: Amounts) -> None:
+        """From now on these amounts count in a quota for others."""
+        now = LentAmounts(self._counted(used), self._counted(asked))
+        before = self._lent.pop(name, LentAmounts(NOTHING, NOTHING))
+        if now != LentAmounts(NOTHING, NOTHING):
+            self._lent[name] = now
+        if now.asked != before.asked:
+            self.tree.ask(name, now.asked)
+            self.tree.withdraw(name, before.asked)
+        if now.used != before.used:
+            row = self.table.row(name)
+            add_use(self.table.arrays, row, self.table.request(now.used), 1, True)
+            add_use(self.table.arrays, row, self.table.request(before.used), -1, True)
+            self.tree.use(name, now.used)
+            self.tree.release(name, before.used)
+
+    def fitting(self, name: str, each: Amounts, most: int) -> int:
+        """How many pods of such a request the quota would admit now, at most so many."""
+        self._renew((name,))
+        row, request = self.table.row(name), self.table.request(each)
+        low, high = 0, most
+        while low < high:
+            middle = (low + high + 1) // 2
+            if fits_now(self.table.arrays, row, middle * request, True):
+                low = middle
+            else:
+                high = middle - 1
+        return low
+
+    def lent(self, name: str) -> Amounts:
+        """What counts as used for others in this quota and those below it."""
+        below = (lent.used for quota, lent in self._lent.items() if name in self.tree.path(quota))
+        return sum(below, NOTHING) if self._lent else NOTHING
+
+    def _counted(self, amounts: Amounts) -> Amounts:
+        return Amounts(tuple(pair for pair in amounts if pair[0] in self.limited and pair[1]))
+
     def _enter(self, account: Account) -> None:
         wants = self._wants.get(account.requests)
         if wants is None:
@@ -266,6 +311,10 @@ class TreeAccounts:
                     fresh.use(name, account.asked, account.preemptible)
                 if account.node or account.admitted:
                     booked.use(name, account.asked, account.preemptible)
+        for name, lent in self._lent.items():
+            fresh.ask(name, lent.asked)
+            fresh.use(name, lent.used)
+            booked.use(name, lent.used)
         for quota in self.tree.quotas():
             name = quota.name
             for what, kept, found in (

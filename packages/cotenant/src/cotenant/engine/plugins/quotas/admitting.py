@@ -16,14 +16,23 @@ from cotenant.engine.plugins.quotas.accounts import Account, TreeAccounts, gang_
 from cotenant.engine.plugins.quotas.preemption import QuotaPreempting
 from cotenant.engine.plugins.quotas.revocation import Revoking
 from cotenant.engine.plugins.quotas.settings import QuotaSettings
+from cotenant.engine.plugins.quotas.shared_trees import SharedTrees
 from cotenant.engine.plugins.quotas.trees import QuotaWorld
 
 
 class Admitting:
     """Admits pods of one cluster."""
 
-    def __init__(self, name: str, settings: QuotaSettings, preempting: QuotaPreempting, revoking: Revoking) -> None:
+    def __init__(
+        self,
+        name: str,
+        settings: QuotaSettings,
+        preempting: QuotaPreempting,
+        revoking: Revoking,
+        shared: SharedTrees,
+    ) -> None:
         """`name` is the plugin's, in refusals."""
+        self._shared = shared
         self._name = name
         self._settings = settings
         self._preempting = preempting
@@ -73,11 +82,17 @@ class Admitting:
                 if account.admitted and (why := self._preempting.obstacle(account)):
                     accounting.withdraw(account)
                     refused[position] = PodRefused(self._name, why)
+        if self._shared.borrows:
+            fitting = {i: world.accounts[entry.seen.uid] for i, entry in enumerate(pods) if i not in refused}
+            for position, why_not in self._shared.admit(fitting).items():
+                fitting[position].accounting.withdraw(fitting[position])
+                refused[position] = why_not
         for position, entry in enumerate(pods):
             # its gang may have been evicted for a pod of the batch, also in another quota
             account = world.accounts[entry.seen.uid]
             if position not in refused and (why := self._falling_gang(account, host)):
                 account.accounting.withdraw(account)
+                self._shared.released(account.uid)
                 refused[position] = PodRefused(self._name, why)
         return refused
 
@@ -99,12 +114,15 @@ class Admitting:
     def withdraw(self, account: Account, host: PluginHost) -> None:
         """Undo the admission of a pod that found no node."""
         account.accounting.withdraw(account)
+        self._shared.released(account.uid)
         if self._has_let_through or self._refused_classes - {_class_of(account)}:
             host.happened(EventKind.QUOTA)  # other pods were refused because this one was counted, or not asked again
 
     def _preempt(self, alike: tuple[Account, ...], host: PluginHost) -> None:
         """Evict for as many of these pods of one class as evictions can admit."""
         first = alike[0]
+        if self._shared.is_borrowed(first.quota):
+            return  # who lends it does that
         if self._settings.preempt and isinstance(first.accounting, TreeAccounts) and not gang_of(first):
             for evict in self._preempting.attempt_most(first.accounting, alike, self._now_s, host):
                 host.say(evict)

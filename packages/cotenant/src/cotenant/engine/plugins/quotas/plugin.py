@@ -24,12 +24,13 @@ from cotenant.engine.framework.memento import Memento
 from cotenant.engine.framework.plugin import PluginHost, PodRefused
 from cotenant.engine.framework.pod_state import PodInfo
 from cotenant.engine.framework.queueing import PlacementVerdict
-from cotenant.engine.plugins.quotas.accounts import Account, TreeAccounts
+from cotenant.engine.plugins.quotas.accounts import Account, LentAmounts, TreeAccounts
 from cotenant.engine.plugins.quotas.admitting import Admitting
 from cotenant.engine.plugins.quotas.credit import advance_s, surcharge
 from cotenant.engine.plugins.quotas.preemption import QuotaPreempting
 from cotenant.engine.plugins.quotas.revocation import Revoking
 from cotenant.engine.plugins.quotas.settings import DEFAULTS, QuotaSettings
+from cotenant.engine.plugins.quotas.shared_trees import SharedTrees
 from cotenant.engine.plugins.quotas.status import LastStatuses, QuotaDescription, describe, status_of
 from cotenant.engine.plugins.quotas.totals import QuotaTotals
 from cotenant.engine.plugins.quotas.trees import QuotaWorld
@@ -39,6 +40,7 @@ from cotenant.model.cluster.observed import ObservedPod
 from cotenant.model.cluster.pod import Pod
 from cotenant.model.errors import Permanent
 from cotenant.model.groups.quota import NAME, QuotaObject
+from cotenant.model.resources import Amounts
 from cotenant.policy.quota.forest import OUTSIDE
 
 
@@ -60,7 +62,10 @@ class Quotas(Evicting):
         self._has_unsent_status = False
         self._preempting = QuotaPreempting(settings.rules)
         self._revoking = Revoking(settings)
-        self._admitting = Admitting(self.name, settings, self._preempting, self._revoking)
+        self.shared = SharedTrees(
+            self.name, self._settled, lambda quota: self._preempting.promise_of(quota) is not None
+        )
+        self._admitting = Admitting(self.name, settings, self._preempting, self._revoking, self.shared)
         self._last_statuses = LastStatuses(settings.status_every_s)
 
     def capture(self) -> Callable[[], Quotas]:
@@ -68,10 +73,13 @@ class Quotas(Evicting):
         of these later.
         """
         settings, objects = self.settings, dict(self._objects)
+        shared = SharedTrees(self.name, lambda: None, lambda quota: False)
+        shared.captured(self.shared)
 
         def make() -> Quotas:
             made = Quotas(settings)
             made._objects = objects.copy()
+            made.shared.captured(shared)
             made.is_idle = not objects
             return made
 
@@ -80,7 +88,7 @@ class Quotas(Evicting):
     def snapshot(self) -> Callable[[], None]:
         """See `Plugin`. Sums follow from the pods' events."""
         world = self._settled()
-        memento = Memento((self, self._admitting, self._preempting, self._revoking, self._last_statuses))
+        memento = Memento((self, self.shared, self._admitting, self._preempting, self._revoking, self._last_statuses))
         accounts = world.order() if world is not None else None
 
         def put_back() -> None:
@@ -160,6 +168,7 @@ class Quotas(Evicting):
             account = world.accounts[entry.seen.uid]
             account.node = node
             account.accounting.assign(account)
+            self.shared.reserved(account)
             self._totals.assign(node, account.uid, account.requests)
             self._has_moved = self._has_unsent_status = True
             self._preempting.end(account)
@@ -170,6 +179,7 @@ class Quotas(Evicting):
         if not entry.node:
             self._withdraw(entry)
             return
+        self.shared.released(entry.seen.uid)
         world = self._current()
         if world is not None:
             account = world.accounts[entry.seen.uid]
@@ -179,6 +189,10 @@ class Quotas(Evicting):
             self._revoking.left(account.uid)
             account.node = ""
             self._moved()
+
+    def post_bind(self, entry: PodInfo) -> None:
+        """The API server confirmed the bind."""
+        self.shared.bound(entry.seen.uid)
 
     def queue_sort(self, entry: PodInfo) -> float:
         """By the standing of the pod's quota, where credit is on."""
@@ -228,7 +242,7 @@ class Quotas(Evicting):
         by_quota: dict[str, list[Account]] = {}
         for entry in pods:
             account = world.accounts[entry.seen.uid]
-            if account.held or self._admitting.obstacle(account, self.host):
+            if account.held or self._admitting.obstacle(account, self.host) or self.shared.is_borrowed(account.quota):
                 return
             by_quota.setdefault(account.quota, []).append(account)
         lots: list[tuple[TreeAccounts, list[Account]]] = []
@@ -251,13 +265,20 @@ class Quotas(Evicting):
         if world is None:
             return True
         account = world.accounts[entry.seen.uid]
-        if account.held or self._admitting.obstacle(account, self.host):
+        if account.held or self._admitting.obstacle(account, self.host) or not self.shared.has_room(account):
             return False
         if self._preempting.may_try(account) or account.accounting.has_room(account):
             return True
         if not self.settings.preempt or not isinstance(account.accounting, TreeAccounts):
             return False
         return self._preempting.could_help(account.accounting, account, self.host)
+
+    # ---- other shards
+
+    def share(self, lent: Mapping[str, LentAmounts], borrowed: Mapping[str, Amounts | None]) -> None:
+        """What counts in each quota for other shards, and what this one has of other shards' quotas."""
+        if self.shared.lend(lent) | self.shared.borrow(borrowed):
+            self._moved()
 
     # ---- time
 
@@ -393,6 +414,7 @@ class Quotas(Evicting):
             for account in self._world.accounts.values():
                 if account.node:
                     self._totals.assign(account.node, account.uid, account.requests)
+            self.shared.rebuilt(self._world)
         self._last_statuses.forget(self._objects)
         self._moved()
 

@@ -45,6 +45,7 @@ class QuotaDescription:
     namespaces: tuple[str, ...] = ()
     total: Levels = ()  # the amount that its tree divides
     used: Levels = ()
+    lent: Levels = ()  # the part that other shards may use, and have not yet as far as is known
     held: Levels = ()  # the part used by non-preemptible pods
     maximum: Levels = ()
     shares: tuple[QuotaShare, ...] = ()  # empty outside trees, where only the maximum limits
@@ -105,6 +106,7 @@ def describe(
         namespaces=quota.namespaces,
         total=books.tree.total().items,
         used=books.tree.used(name),
+        lent=books.lent(name).items,
         held=books.tree.nonpreemptible_used(name),
         maximum=quota.maximum.items,
         shares=_shares(books, name),
@@ -134,10 +136,11 @@ def status_of(world: QuotaWorld, written: QuotaObject, guarantees: bool) -> Quot
         return QuotaStatus(written.key, written.uid, used=used, problem=problem)
     books = world.trees[tree_id]
     stands = [books.tree.runtime_terms(name, resource) for resource in books.tree.quota(name).maximum.names()]
+    lent = books.lent(name)
     return QuotaStatus(
         written.key,
         written.uid,
-        used=tuple((s.resource, s.used) for s in stands),
+        used=tuple((s.resource, s.used - lent.get(s.resource)) for s in stands),
         runtime=tuple((s.resource, s.runtime) for s in stands),
         request=tuple((s.resource, s.request) for s in stands),
         child_request=tuple((s.resource, s.child_request) for s in stands),

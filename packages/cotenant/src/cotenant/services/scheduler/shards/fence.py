@@ -37,12 +37,17 @@ class ShardFence:
     """Carries out `FenceLost`."""
 
     def __init__(
-        self, client: Client, reader: PodReader, schedulers: tuple[str, ...], group: Callable[[ObservedPod], str]
+        self,
+        client: Client,
+        reader: PodReader,
+        schedulers: tuple[str, ...],
+        groups: Callable[[ObservedPod], tuple[str, ...]],
     ) -> None:
+        """`groups`: all by which a pod may have had its shard."""
         self._client = client
         self._reader = reader
         self._schedulers = schedulers
-        self._group = group
+        self._groups = groups
         self.changed = 0  # pods, so far
 
     async def carry_out(self, asked: FenceLost) -> None:
@@ -106,7 +111,7 @@ class ShardFence:
         seen = self._reader.pod(pod)
         if seen.node or seen.has_ended or seen.scheduler not in self._schedulers:
             return False
-        return not lost.rings or lost.owns_group(self._group(seen))
+        return not lost.rings or any(map(lost.owns_group, self._groups(seen)))
 
     async def _change(self, pod: PodObject, token: str) -> None:
         meta = pod.metadata

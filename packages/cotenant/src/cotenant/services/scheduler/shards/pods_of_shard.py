@@ -2,12 +2,14 @@
 
 Pods on nodes count in every engine. A pending pod of another shard is kept aside until it is bound or becomes ours. The
 group of a pod may follow from objects that come later (its quota, its gang), so all are looked at again when the
-territory or such an object has changed.
+territory or such an object has changed. The shard of a quota's tree decides for the quota's pods, but for those of a
+workload whose shard has room of the quota.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 from cotenant.engine.cluster import Cluster
 from cotenant.engine.sharding.territory import Territory
@@ -18,6 +20,13 @@ from cotenant.policy.placement.gangs.spec import gang_key
 from cotenant.policy.sharding.groups import Belonging, group_of
 
 _REMEMBERED = 65536  # groups, all forgotten when there are more
+
+
+class PodHome(NamedTuple):
+    """A pod's quota, and the group by which another shard decides for it that has room of that quota."""
+
+    quota: str
+    group: str
 
 
 class PodsOfShard:
@@ -33,6 +42,11 @@ class PodsOfShard:
         self.by_key: dict[str, str] = {}  # of these
         self._late: dict[str, ObservedPod] = {}  # of others by now, with a bind that was decided before
         self._reservations: dict[str, Reservation] = {}  # pending, of others, by name
+        # Of `others`, those for which room of their quota may be borrowed, by quota and UID: since when they are known.
+        self.may_borrow: dict[str, dict[str, float]] = {}
+        self._quota_of: dict[str, str] = {}  # of these, by UID
+        self.is_asked = False  # whether any shard has room of a quota, or asks for it
+        self._lends: dict[tuple[str, str], bool] = {}  # by quota and workload, in this territory
 
     # ---- the group of a pod
 
@@ -43,14 +57,31 @@ class PodsOfShard:
         plugins, pod = self._cluster.plugins, seen.pod
         gang = gang_key(pod, seen.demands.gang)
         tree = plugins.quotas.tree_of(pod.namespace, pod.labels.get(QUOTA_LABEL) or "")
-        controller = ""
+        gangs = (gang, *plugins.gangs.tied_to(gang)) if gang else ()
+        return group_of(self._belonging(seen, tree, gangs))
+
+    def _belonging(self, seen: ObservedPod, tree: str | None, gangs: tuple[str, ...]) -> Belonging:
+        controller, affinity = "", seen.pod.node_affinity
         for owner in seen.owned_by:
             if owner.controller:
                 controller = owner.uid
                 break
-        pinned = pod.node_affinity.pinned if pod.node_affinity is not None else None
-        gangs = (gang, *plugins.gangs.tied_to(gang)) if gang else ()
-        return group_of(Belonging(seen.uid, tree, gangs, pinned or "", controller))
+        pinned = affinity.pinned if affinity is not None else None
+        return Belonging(seen.uid, tree, gangs, pinned or "", controller)
+
+    def home(self, seen: ObservedPod) -> PodHome | None:
+        """By what a pod would have its shard if its quota did not decide that; None where only the quota's tree may:
+        for gangs, which are placed with one account, and for pods that nobody may preempt.
+        """
+        quota = self._cluster.plugins.quotas.shared.for_borrowers(seen)
+        if not quota or gang_key(seen.pod, seen.demands.gang):
+            return None
+        return PodHome(quota, group_of(self._belonging(seen, None, ())))
+
+    def groups(self, seen: ObservedPod) -> tuple[str, ...]:
+        """All by which a pod may have its shard: also that with which one decides that has room of its quota."""
+        home = self.home(seen)
+        return (self.group(seen),) if home is None else (self.group(seen), home.group)
 
     # ---- events
 
@@ -63,6 +94,7 @@ class PodsOfShard:
             self._late.pop(seen.uid, None)
             self.others[seen.uid] = seen
             self.by_key[seen.pod.key] = seen.uid
+            self._note_home(seen, now_s)
         else:  # its bind is decided: it is looked at again when the answer is there
             self._cluster.pod_seen(seen, now_s)
             self._late[seen.uid] = seen
@@ -70,7 +102,42 @@ class PodsOfShard:
     def _is_handed_on(self, seen: ObservedPod) -> bool:
         if seen.node or seen.has_ended or seen.terminating or seen.scheduler not in self._schedulers:
             return True
-        return self._owns(self.group(seen))
+        return self.decides(seen)
+
+    def decides(self, seen: ObservedPod) -> bool:
+        """Whether this shard decides for a pending pod."""
+        territory, is_ours = self._territory, self._owns(self.group(seen))
+        if not (territory.rooms_away if is_ours else territory.rooms):
+            return is_ours
+        home = self.home(seen)
+        if home is None:
+            return is_ours
+        if not is_ours:
+            return home.quota in territory.rooms and self._owns(home.group)
+        lends = self._lends.get(home)
+        if lends is None:
+            if len(self._lends) >= _REMEMBERED:
+                self._lends.clear()
+            lends = self._lends[home] = territory.lends(*home)
+        return not lends
+
+    def _note_home(self, seen: ObservedPod, now_s: float) -> None:
+        home = self.home(seen) if not self._owns(self.group(seen)) else None
+        if home is not None and self._owns(home.group):
+            if self._quota_of.get(seen.uid, home.quota) != home.quota:
+                self._no_longer_borrows(seen.uid)
+            self.may_borrow.setdefault(home.quota, {}).setdefault(seen.uid, now_s)
+            self._quota_of[seen.uid] = home.quota
+        else:
+            self._no_longer_borrows(seen.uid)
+
+    def _no_longer_borrows(self, uid: str) -> None:
+        quota = self._quota_of.pop(uid, None)
+        if quota is not None:
+            waiting = self.may_borrow[quota]
+            del waiting[uid]
+            if not waiting:
+                del self.may_borrow[quota]
 
     def _owns(self, group: str) -> bool:
         """Whether a group is ours; its hash is computed once in a territory, not for each event of its pods."""
@@ -127,7 +194,25 @@ class PodsOfShard:
         """From now on these groups are ours: give up pods of others, and take those that were kept aside."""
         self._territory = territory
         self._owned.clear()
+        self._lends.clear()
         self.sort()
+
+    def lend(self, territory: Territory) -> None:
+        """From now on room of quotas is lent as this says; else it is the territory as before."""
+        before, self._territory = self._territory, territory
+        changed = {key.quota for key in before.rooms_away ^ territory.rooms_away} | (before.rooms ^ territory.rooms)
+        if not changed:
+            return
+        self._lends.clear()
+        now_s = self.now()
+        for quota in changed:
+            for entry in self._cluster.plugins.quotas.shared.members(quota):
+                if not entry.seen.node and not self._is_handed_on(entry.seen):
+                    self.pod_seen(entry.seen, now_s)
+        for seen in list(self.others.values()):
+            home = self.home(seen)
+            if home is not None and home.quota in changed and self.decides(seen):
+                self.pod_seen(seen, now_s)
 
     def sort(self) -> None:
         """Look at every pending pod again."""
@@ -137,21 +222,35 @@ class PodsOfShard:
             if not seen.node and not seen.reservation and not self._is_handed_on(seen):
                 self.pod_seen(seen, now_s)
         for seen in list(self.others.values()):
-            if self._owns(self.group(seen)):
+            if self.decides(seen):
                 self.pod_seen(seen, now_s)
+            else:
+                self._note_home(seen, now_s)
         for reservation in list(self._reservations.values()):
             self.reservation_seen(reservation, now_s)
         for pending in self._cluster.plugins.reservations.without_node():
             if not self._owns(f"reservation:{pending.name}"):
                 self.reservation_seen(pending, now_s)
 
-    def in_flight(self) -> tuple[frozenset[str], frozenset[str]]:
-        """Nodes and groups of binds that are decided or under way."""
-        deciding = list(self._cluster.closed.deciding())
-        return frozenset(entry.node for entry in deciding), frozenset(self.group(entry.seen) for entry in deciding)
+    def in_flight(self) -> tuple[frozenset[str], frozenset[str], frozenset[PodHome]]:
+        """Nodes and groups of binds that are decided or under way, and homes of these where room is lent. A pod that is
+        placed by borrowed room is of its home's group.
+        """
+        shared, deciding = self._cluster.plugins.quotas.shared, list(self._cluster.closed.deciding())
+        lends = self._territory.rooms or self._territory.rooms_away or self.is_asked
+        groups, homes = set[str](), set[PodHome]()
+        for entry in deciding:
+            home = self.home(entry.seen) if lends or shared.has_taken(entry.seen.uid) else None
+            if home is not None:
+                homes.add(home)
+            by_room = home is not None and shared.has_taken(entry.seen.uid)
+            groups.add(home.group if by_room and home is not None else self.group(entry.seen))
+        return frozenset(entry.node for entry in deciding), frozenset(groups), frozenset(homes)
 
     def _forget(self, uid: str) -> None:
         self._late.pop(uid, None)
         seen = self.others.pop(uid, None)
         if seen is not None and self.by_key.get(seen.pod.key) == uid:
             del self.by_key[seen.pod.key]
+        if seen is not None:
+            self._no_longer_borrows(uid)

@@ -35,6 +35,7 @@ from cotenant.policy.sharding.rendezvous import owner
 from cotenant.services.scheduler.shards.agreement import Agreement
 from cotenant.services.scheduler.shards.fence import ShardFence
 from cotenant.services.scheduler.shards.pods_of_shard import PodsOfShard
+from cotenant.services.scheduler.shards.rooms_of_shard import RoomsOfShard
 from cotenant.services.scheduling.custom_kinds import CustomKind
 
 _QUICK_S, _SLOW_S = 0.05, 0.5  # between two steps: while something is under way, and else
@@ -85,6 +86,7 @@ class Shard:
         self._must_sort = False
         self._fencing: dict[str, asyncio.Task[None]] = {}
         self.loans = self.rings = 0  # so far
+        self.rooms = RoomsOfShard(cluster, pods, now)
 
     # ---- events on their way to the engine
 
@@ -156,7 +158,7 @@ class Shard:
     async def leave(self, may_write: bool) -> None:
         """Out of the ring, where nothing is in flight; to be called when nothing is decided any more."""
         member, self.member = self.member, None
-        nodes, _ = self.pods.in_flight()
+        nodes, *_ = self.pods.in_flight()
         self._occupy(Territory(-1))
         if member is None or nodes or not may_write:
             return
@@ -193,6 +195,7 @@ class Shard:
         """A version of the table, read or written by this shard."""
         before = member.table.epoch
         member.table_seen(table, version)
+        self.pods.is_asked = bool(member.table.rooms)
         if before != member.table.epoch:
             self.rings += 1
             _log.info("ring %d: shards %s", member.table.epoch, ", ".join(map(str, member.table.slots)) or "none")
@@ -203,14 +206,22 @@ class Shard:
             self._must_sort = False
             self.pods.sort()
         self.pods.give_up_late()
-        nodes, groups = self.pods.in_flight()
+        nodes, groups, homes = self.pods.in_flight()
         if member.is_lost and not nodes:
             _log.warning("shard %d counts as lost: it joins anew", member.slot)
             self.begin(member.slot)
             return False
-        view = ShardView(dict(self._holders), self._pods_version(), nodes, groups, self._wishes(member), self._may_lend)
+        view = ShardView(
+            dict(self._holders),
+            self._pods_version(),
+            nodes,
+            groups,
+            self._wishes(member),
+            self._may_lend,
+            self.rooms.view(member, homes),
+        )
         instructions = member.step(self._now(), view)
-        self._occupy(member.territory)
+        self._occupy(member.territory, member)
         for instruction in instructions:
             if isinstance(instruction, FenceLost):
                 self._start_fence(instruction, member)
@@ -220,7 +231,9 @@ class Shard:
                 if stored is not None:
                     self._table_seen(member, *stored)
                 return False
-        return not (member.standing() or any(not loan.is_lent for loan in member.table.loans.values()))
+        table = member.table
+        is_asked = any(not loan.is_lent for loan in table.loans.values()) or any(r.asked for r in table.rooms.values())
+        return not (member.standing() or is_asked)
 
     def _start_fence(self, asked: FenceLost, member: ShardMember) -> None:
         token = asked.member.token
@@ -258,7 +271,8 @@ class Shard:
 
     # ---- what follows for the engine
 
-    def _occupy(self, territory: Territory) -> None:
+    def _occupy(self, territory: Territory, member: ShardMember | None = None) -> None:
+        self.rooms.count(member)
         before, self.territory = self.territory, territory
         if before == territory:
             return
@@ -273,6 +287,8 @@ class Shard:
         self._cluster.closed.close(sorted(names - ours), self.pods.now())
         if before.rings != territory.rings or before.slot != territory.slot:
             self.pods.occupy(territory)
+        else:
+            self.pods.lend(territory)
         self._cluster.closed.open(sorted(ours))
         self._wake()
 
@@ -324,7 +340,10 @@ class Shard:
         seen = self.pods.find(key)
         if seen is None or self.member is None:
             return ""
-        group = self.pods.group(seen)
+        group, home = self.pods.group(seen), self.pods.home(seen)
+        by_room = self.rooms.of_pod(self.member, home) if home is not None else ""
+        if by_room:
+            return f"{by_room}; this is shard {self.territory.slot}"
         slot = owner(node_of(group) or group, self.member.table.slots)
         if slot == self.territory.slot:
             return f"shard {slot}, this one, decides for it, by {in_words(group)}"
@@ -337,6 +356,7 @@ class Shard:
         return {
             "rings": float(self.rings),
             "loans": float(self.loans),
+            "quota_grants": float(self.rooms.grants),
             "fenced_pods": float(self._fence.changed),
             "table_conflicts": float(self._agreement.conflicts),
         }
@@ -349,5 +369,7 @@ class Shard:
             "nodes": float(len(self._open)),
             "borrowed": float(len(self.territory.borrowed)),
             "lent": float(len(self.territory.away)),
+            "quotas_borrowed": float(len(self.territory.rooms)),
+            "quotas_lent": float(len({key.quota for key in self.territory.rooms_away})),
             "others": float(len(self.pods.others)),
         }

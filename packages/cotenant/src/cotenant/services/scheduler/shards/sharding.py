@@ -54,7 +54,7 @@ class Sharding:
         """The shard of a process."""
         replica = self._replica
         agreement = Agreement(client, replica.namespace, replica.lease, awake_or_asleep_s, self._timing)
-        fence = ShardFence(client, reader, schedulers, pods.group)
+        fence = ShardFence(client, reader, schedulers, pods.groups)
         return Shard(
             cluster,
             pods,

@@ -96,7 +96,7 @@ def test_nothing_of_a_lost_shard_is_evicted_once_its_marks_were_changed(lost: in
     that it is lost from its own clock, as soon as it runs.
     """
     world, was_there = World(), list[bool]()
-    fence = ShardFence(cast(Any, world), PodReader(), ("cotenant",), lambda seen: "")
+    fence = ShardFence(cast(Any, world), PodReader(), ("cotenant",), lambda seen: ("",))
 
     def lose() -> None:
         world.leads = False

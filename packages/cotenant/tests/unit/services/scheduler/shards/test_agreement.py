@@ -10,7 +10,8 @@ import pytest
 from tests.fakes.servers.kept_leases import Leases
 
 from cotenant.drivers.kube.leaderelection.election import Timing
-from cotenant.model.shards.table import Loan, ShardRing, ShardTable, SlotMember
+from cotenant.model.resources import Amounts
+from cotenant.model.shards.table import Loan, QuotaRoom, RoomKey, ShardRing, ShardTable, SlotMember
 from cotenant.services.scheduler.shards.agreement import Agreement
 
 TABLE = ShardTable(
@@ -18,6 +19,10 @@ TABLE = ShardTable(
     (SlotMember(0, "a", "t", 3), SlotMember(2, "b", "u", 2)),
     (SlotMember(1, "c", "v", 1),),
     {"n1": Loan(2), "n2": Loan(0, is_lent=True)},
+    {
+        RoomKey("team", 2): QuotaRoom(3, Amounts.of({"cpu": 500, "pods": 1}), 7),
+        RoomKey("team", 0): QuotaRoom(granted=Amounts.of({"pods": 9}), is_lent=True, used=Amounts.of({"pods": 2})),
+    },
 )
 OTHER = ShardTable((ShardRing(4, (0,)),))
 MEMBER = SlotMember(1, "a", "t", 0)

@@ -70,7 +70,7 @@ def pod(name: str, **more: Any) -> dict[str, Any]:
 
 
 def fence(server: Server) -> ShardFence:
-    return ShardFence(cast(Any, server), PodReader(), ("cotenant", "other"), lambda seen: f"pod:{seen.uid}")
+    return ShardFence(cast(Any, server), PodReader(), ("cotenant", "other"), lambda seen: (f"pod:{seen.uid}",))
 
 
 def test_pods_that_it_may_have_decided_for_are_changed_with_its_token() -> None:
@@ -173,3 +173,14 @@ def test_victims_that_it_marked_are_changed_and_have_no_mark_any_more() -> None:
     assert server.looked_for == [f"{EVICTS}=token-1"]
     assert server.written == {"v": {"uid": "uid-v", "labels": {EVICTS: None}}}
     assert fenced.changed == 2
+
+
+def test_pods_for_which_it_decided_by_room_of_their_quota_are_changed_too() -> None:
+    lost = Territory(1, ((0, 1),))
+    mine = next(f"workload:{n}" for n in range(99) if lost.owns_group(f"workload:{n}"))
+    tree = next(f"quota:{n}" for n in range(99) if not lost.owns_group(f"quota:{n}"))
+    server = Server(pod("by-room"), pod("other"))
+    groups = {"uid-by-room": (tree, mine), "uid-other": (tree,)}
+    fenced = ShardFence(cast(Any, server), PodReader(), ("cotenant",), lambda seen: groups[seen.uid])
+    asyncio.run(fenced.carry_out(FenceLost(LOST, (0, 1))))
+    assert set(server.written) == {"by-room"}

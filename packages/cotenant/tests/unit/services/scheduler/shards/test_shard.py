@@ -34,6 +34,7 @@ from cotenant.services.scheduling.custom_kinds import CustomKind
 
 RING_OF_TWO = ((0, 1),)
 GROUPS = tuple(f"g{i}" for i in range(40))
+NO_ROOMS = {"quotas_borrowed": 0.0, "quotas_lent": 0.0}
 
 
 @dataclass
@@ -147,9 +148,9 @@ def test_alone_it_joins_has_all_nodes_and_is_idle() -> None:
     assert replica.turn()
     assert replica.register.table.slots == (0,)
     assert replica.shard.samples() == {
-        "slot": 0.0, "epoch": 1.0, "nodes": 3.0, "borrowed": 0.0, "lent": 0.0, "others": 0.0,
+        "slot": 0.0, "epoch": 1.0, "nodes": 3.0, "borrowed": 0.0, "lent": 0.0, "others": 0.0, **NO_ROOMS,
     }  # fmt: skip
-    assert replica.shard.counts() == {"rings": 1.0, "loans": 0.0, "fenced_pods": 0.0, "table_conflicts": 0.0}
+    assert {name for name, count in replica.shard.counts().items() if count} == {"rings"}
     assert replica.woken > 0
     assert replica.shard.standing().startswith("shard 0 of 0, ring 1: 3 nodes, 0 of them borrowed, 0 lent;")
     replica.shard.node_seen(node("n4"))
