@@ -78,7 +78,7 @@ class Run:
     """One cluster with so many schedulers."""
 
     def __init__(self, nodes: int, shards: int, lends: bool, most: int, batch: int) -> None:
-        table, limits = Table(), LoanLimits() if lends else LoanLimits(rooms=0)
+        table, limits = Table(), LoanLimits() if lends else LoanLimits(max_rooms=0)
         by = "cotenant-requests"
         self.all = [One(by)] if shards == 1 else [OneOf(by, slot, table, limits) for slot in range(shards)]
         self.server = Server({f"n{i}": CORES * 1000 for i in range(nodes)})

@@ -60,6 +60,7 @@ WITH_AN_OPTION = {
             for name in (
                 *("slot", "epoch", "nodes", "borrowed", "lent", "others"),
                 *("rings", "loans", "fenced_pods", "table_conflicts"),
+                *("quotas_lent", "quotas_borrowed", "quota_grants"),
             )
         ),
         "cotenant_scheduler_load_oddities_total",

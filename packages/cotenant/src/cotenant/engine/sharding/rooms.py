@@ -201,7 +201,7 @@ class QuotaRooms:
                 rooms[key] = changed
         for quota, ask in view.asks.items():
             key = RoomKey(quota, self._slot)
-            if len(rooms) >= self._limits.rooms:
+            if len(rooms) >= self._limits.max_rooms:
                 break
             if key in rooms or key in table.rooms or quota in self._refused_s or not ask.pods:
                 continue

@@ -31,7 +31,7 @@ class LoanLimits:
     loan_s: float = 30.0
     refused_s: float = 10.0  # how long a node that was refused, or did not help, is not asked for again
     max_share: float = 0.5  # of a shard's nodes that are lent at one time
-    rooms: int = MAX_ROOMS  # of quotas that are lent at one time; 0 = none
+    max_rooms: int = MAX_ROOMS  # of quotas that are lent at one time; 0 = none
     room_wait_s: float = 2.0  # how long a shard that has nothing left of a quota waits for more before it returns it
 
 

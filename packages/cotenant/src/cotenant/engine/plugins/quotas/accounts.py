@@ -69,7 +69,7 @@ def gang_of(account: Account) -> str:
     return f"{gang} in {account.quota}" if gang else ""
 
 
-class LentAmounts(NamedTuple):
+class ForeignUse(NamedTuple):
     """What counts in a quota for other schedulers' pods that this engine does not know yet, beside its pods."""
 
     used: Amounts
@@ -136,7 +136,7 @@ class TreeAccounts:
             tree.load(
                 name, as_levels(sums), as_levels(used.get((name, True), {})), as_levels(used.get((name, False), {}))
             )
-        self._lent: dict[str, LentAmounts] = {}
+        self._lent: dict[str, ForeignUse] = {}
         self.table = HeadroomTable(tree, rules)
         self._fresh: set[str] = set()  # quotas whose limits in the table are current as of `_changes`
         self._changes = -1
@@ -227,9 +227,9 @@ class TreeAccounts:
 
     def lend(self, name: str, used: Amounts, asked: Amounts) -> None:
         """From now on these amounts count in a quota for others."""
-        now = LentAmounts(self._counted(used), self._counted(asked))
-        before = self._lent.pop(name, LentAmounts(NOTHING, NOTHING))
-        if now != LentAmounts(NOTHING, NOTHING):
+        now = ForeignUse(self._counted(used), self._counted(asked))
+        before = self._lent.pop(name, ForeignUse(NOTHING, NOTHING))
+        if now != ForeignUse(NOTHING, NOTHING):
             self._lent[name] = now
         if now.asked != before.asked:
             self.tree.ask(name, now.asked)

@@ -24,7 +24,7 @@ from cotenant.engine.framework.memento import Memento
 from cotenant.engine.framework.plugin import PluginHost, PodRefused
 from cotenant.engine.framework.pod_state import PodInfo
 from cotenant.engine.framework.queueing import PlacementVerdict
-from cotenant.engine.plugins.quotas.accounts import Account, LentAmounts, TreeAccounts
+from cotenant.engine.plugins.quotas.accounts import Account, ForeignUse, TreeAccounts
 from cotenant.engine.plugins.quotas.admitting import Admitting
 from cotenant.engine.plugins.quotas.credit import advance_s, surcharge
 from cotenant.engine.plugins.quotas.preemption import QuotaPreempting
@@ -275,7 +275,7 @@ class Quotas(Evicting):
 
     # ---- other shards
 
-    def share(self, lent: Mapping[str, LentAmounts], borrowed: Mapping[str, Amounts | None]) -> None:
+    def share(self, lent: Mapping[str, ForeignUse], borrowed: Mapping[str, Amounts | None]) -> None:
         """What counts in each quota for other shards, and what this one has of other shards' quotas."""
         if self.shared.lend(lent) | self.shared.borrow(borrowed):
             self._moved()

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from cotenant.engine.framework.plugin import PodRefused
 from cotenant.engine.framework.pod_state import PodInfo, SchedulingState
-from cotenant.engine.plugins.quotas.accounts import Account, LentAmounts, gang_name
+from cotenant.engine.plugins.quotas.accounts import Account, ForeignUse, gang_name
 from cotenant.engine.plugins.quotas.trees import QuotaWorld
 from cotenant.model.cluster.observed import ObservedPod
 from cotenant.model.groups.quota import NAME, PREEMPTIBLE
@@ -34,7 +34,7 @@ class SharedTrees:
         self._plugin = plugin
         self._settled = settled
         self._awaits = awaits
-        self._lent: dict[str, LentAmounts] = {}  # by quota
+        self._lent: dict[str, ForeignUse] = {}  # by quota
         self._own: dict[str, Amounts | None] = {}  # borrowed, by quota; None = not to be used any more
         self._used: dict[str, Amounts] = {}  # of these, by pods that are bound
         self._taken: dict[str, tuple[str, Amounts]] = {}  # by UID: admitted by borrowed room, and not bound yet
@@ -89,7 +89,7 @@ class SharedTrees:
 
     # ---- lent to others
 
-    def lend(self, lent: Mapping[str, LentAmounts]) -> bool:
+    def lend(self, lent: Mapping[str, ForeignUse]) -> bool:
         """From now on these amounts count for others; whether that changes anything."""
         if lent == self._lent:
             return False
@@ -101,8 +101,8 @@ class SharedTrees:
 
     def lend_more(self, quota: str, amounts: Amounts) -> None:
         """Count what is about to be lent, until `lend` says all of it."""
-        now = self._lent.get(quota, LentAmounts(NOTHING, NOTHING))
-        self.lend({**self._lent, quota: LentAmounts(now.used + amounts, now.asked.maximum(now.used + amounts))})
+        now = self._lent.get(quota, ForeignUse(NOTHING, NOTHING))
+        self.lend({**self._lent, quota: ForeignUse(now.used + amounts, now.asked.maximum(now.used + amounts))})
 
     def rebuilt(self, world: QuotaWorld) -> None:
         """The trees were made anew."""
@@ -112,7 +112,7 @@ class SharedTrees:
         for name in sorted(names):
             tree_id = world.tree_id_of(name) if name in world.sorted.used else None
             if tree_id is not None:
-                found = self._lent.get(name, LentAmounts(NOTHING, NOTHING))
+                found = self._lent.get(name, ForeignUse(NOTHING, NOTHING))
                 world.trees[tree_id].lend(name, found.used, found.asked)
 
     # ---- borrowed

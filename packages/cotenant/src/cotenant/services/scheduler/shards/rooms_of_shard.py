@@ -11,7 +11,7 @@ from functools import partial
 from itertools import islice
 
 from cotenant.engine.cluster import Cluster
-from cotenant.engine.plugins.quotas.accounts import LentAmounts
+from cotenant.engine.plugins.quotas.accounts import ForeignUse
 from cotenant.engine.plugins.quotas.shared_trees import request_of
 from cotenant.engine.sharding.member import ShardMember
 from cotenant.engine.sharding.rooms import RoomAsk, RoomView, times
@@ -129,11 +129,11 @@ class RoomsOfShard:
 
     def count(self, member: ShardMember | None) -> None:
         """Let the engine count what others have, and admit by what this shard has."""
-        lent: dict[str, LentAmounts] = {}
+        lent: dict[str, ForeignUse] = {}
         if member is not None:
             for key, charge in member.rooms.lent.charges.items():
-                before = lent.get(key.quota, LentAmounts(NOTHING, NOTHING))
-                lent[key.quota] = LentAmounts(before.used + charge.used, before.asked + charge.asked)
+                before = lent.get(key.quota, ForeignUse(NOTHING, NOTHING))
+                lent[key.quota] = ForeignUse(before.used + charge.used, before.asked + charge.asked)
         borrowed = member.rooms.own if member is not None else {}
         for quota, granted in borrowed.items():
             if granted is not None and self._granted.get(quota) != granted:
