@@ -30,11 +30,16 @@ def gpus(up: Up) -> Client:
     return Client(up.kubeconfig)
 
 
-def healthy(up: Up, node: str) -> int:
-    """GPUs of a node that the scheduler takes for healthy."""
+def told(up: Up, node: str) -> list[Any]:
+    """What the scheduler tells of a node's GPUs."""
     status, text = up.asked("GET", f"/apis/v1/plugins/DeviceShare/nodeDeviceSummaries/{node}")
     devices = json.loads(text)["devices"] if status == 200 else []
-    return sum(device["isHealthy"] for device in devices if device["type"] == "gpu")
+    return [device for device in devices if device["type"] == "gpu"]
+
+
+def healthy(up: Up, node: str) -> int:
+    """GPUs of a node that the scheduler takes for healthy."""
+    return sum(device["isHealthy"] for device in told(up, node))
 
 
 def asking(name: str, **amounts: str) -> dict[str, Any]:
@@ -50,13 +55,12 @@ def asking(name: str, **amounts: str) -> dict[str, Any]:
 
 def given(pod: Any) -> list[int]:
     """The minors of the pod's GPUs."""
-    told = json.loads(pod["metadata"]["annotations"][ALLOCATED])
-    return [entry["minor"] for entry in told["gpu"]]
+    return [entry["minor"] for entry in json.loads(pod["metadata"]["annotations"][ALLOCATED])["gpu"]]
 
 
-def test_a_reservation_keeps_gpus_for_its_owner(gpus: Client) -> None:
+def test_a_reservation_keeps_gpus_for_its_owner(up: Up, gpus: Client) -> None:
     pods = gpus.namespace("kept")
-    eventually("the node tells of its devices", lambda: gpus.items(DEVICES))
+    (device,) = eventually("the node tells of its devices", lambda: gpus.items(DEVICES))
     template = {"metadata": {"namespace": "kept"}, "spec": asking("kept", nvidia_com__gpu="3")["spec"]}
     owners = [{"object": {"name": "owner", "namespace": "kept"}}]
     made = {
@@ -83,6 +87,8 @@ def test_a_reservation_keeps_gpus_for_its_owner(gpus: Client) -> None:
     for name in ("owner", "stranger"):
         gpus.delete(f"{pods}/{name}")
     eventually("they are gone", lambda: not gpus.items(pods))
+    name = device["metadata"]["name"]
+    eventually("and hold nothing", lambda: [gpu["holders"] for gpu in told(up, name)] == [[]] * 4)
 
 
 def test_shares_and_close_gpus_are_allocated_and_an_unhealthy_gpu_is_not(up: Up, gpus: Client) -> None:
@@ -103,9 +109,9 @@ def test_shares_and_close_gpus_are_allocated_and_an_unhealthy_gpu_is_not(up: Up,
     gpus.create(pods, asking("pair", nvidia_com__gpu="2"))
     pair = runs("pair")
     assert given(pair) == [2, 3]  # under one switch
-    told = json.loads(pair["metadata"]["annotations"][ALLOCATED])["gpu"][0]
-    assert told["resources"]["koordinator.sh/gpu-memory"] == "80Gi"
-    assert told["id"].startswith("GPU-")
+    first = json.loads(pair["metadata"]["annotations"][ALLOCATED])["gpu"][0]
+    assert first["resources"]["koordinator.sh/gpu-memory"] == "80Gi"
+    assert first["id"].startswith("GPU-")
 
     gpus.create(pods, asking("third", nvidia_com__gpu="1"))
 

@@ -207,6 +207,12 @@ class Explain:
         """The last report of every node that has sent one, by name."""
         return node_reports(self._components, now_s)
 
+    def settle(self) -> None:
+        """Write what pods that came and went changed: rounds do, and without one a member that describes itself would
+        tell of pods that are gone.
+        """
+        self._components.assignments.write()
+
     def knows_node(self, name: str) -> bool:
         """Whether there is such a node."""
         return name in self._components.assignments.encoder.node_rows

@@ -95,6 +95,7 @@ def _page(cluster: Cluster, of: MemberPage, member: object) -> Callable[[PageReq
     def answer(asked: PageRequest) -> HttpAnswer:
         if NODE in of.endpoint and not cluster.why.knows_node(asked.names[0]):
             raise _unknown("node", asked.names)
+        cluster.why.settle()
         value = of.read(member, asked.names)
         if value is None:
             raise _unknown(of.what, asked.names)

@@ -164,6 +164,18 @@ def test_devices_of_nodes_are_told_and_supposed_of() -> None:
     assert c.find("default/p0").holds != NO_HOLDINGS  # type: ignore[union-attr]
 
 
+def test_pods_that_are_gone_hold_nothing_also_before_the_next_round() -> None:
+    c = with_gpus(cluster(node("a"), node("b")))
+    for i in range(4):
+        c.pod_seen(sharing(f"p{i}", 60), 0.0)
+    carry_out(c, c.decide(0.0), 0.0)
+    served, page = server(c), "/apis/v1/plugins/DeviceShare/nodeDeviceSummaries"
+    assert [len(device["holders"]) for of in served.json(page) for device in of["devices"]] == [1, 1, 1, 1]
+    for i in range(4):
+        c.pod_gone(f"uid-p{i}", 1.0)
+    assert [device["holders"] for device in served.json(f"{page}/a")["devices"]] == [[], []]
+
+
 def test_a_question_leaves_devices_and_cpus_as_they_were() -> None:
     c = with_gpus(cluster(node("a"), node("b")))
     c.plugins.cpus.topology_seen(cpu_cluster.tells("a"), 0.0)
