@@ -4,11 +4,16 @@ beside whom is counted at the context switch and not by the scheduler.
 
 from __future__ import annotations
 
+import asyncio
 import time
+from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 from tests.node.guest.zones.conftest import ROOT, Group
 
+from cotenant.drivers.cgroup.counters import CgroupReader
+from cotenant.drivers.cgroup.layout import detect
 from cotenant.drivers.ebpf import sched_ext
 from cotenant.drivers.ebpf.libbpf import objects_folder
 from cotenant.drivers.ebpf.smt import CoreSharing, SharedCores
@@ -16,9 +21,12 @@ from cotenant.drivers.ebpf.sub_scheduler import SubSchedulers
 from cotenant.drivers.ebpf.zone_scheduler import ZoneSchedulers
 from cotenant.drivers.proc.topology import read_topology
 from cotenant.model.zones.apart import ApartRule, ApartTable, RuleTime, Within
-from cotenant.model.zones.setting import ZoneMode
+from cotenant.model.zones.setting import Backend, ZoneMode
 from cotenant.model.zones.table import ZoneClass, ZoneRow
 from cotenant.policy.zone.apart import apart_table
+from cotenant.services.zones.backends import RootBackend
+from cotenant.services.zones.runner import ZoneRunner
+from cotenant.services.zones.zone_files import read_definition
 
 pytestmark = [
     pytest.mark.long,
@@ -123,3 +131,47 @@ def test_a_rule_for_late_services_holds_from_the_first_late_dispatch(groups, sec
         assert calm.beside_ns > 0.5 * calm.service_ns > 0, calm
         assert pressed.beside_ns < 0.1 * pressed.service_ns, pressed
         zone.remove()
+
+
+ZONE = """
+zone: tenants
+backend: root
+groups:
+  - {group: service, kind: batch, party: one}
+  - {group: batch, kind: batch, party: other}
+apart:
+  - {parties: [one, other], within: machine}
+period_ms: 500
+"""
+
+
+def test_a_zone_of_rules_runs_apart_from_its_start_and_nothing_else(groups, second_cpu, tmp_path):
+    one, other = groups
+    (tmp_path / "zone.yaml").write_text(ZONE)
+    definition = read_definition(tmp_path / "zone.yaml")
+    backend = RootBackend("tenants", definition.modes, ROOT, apart=table(Within.MACHINE))
+    stop, found, began = asyncio.Event(), list[SharedCores](), time.monotonic()
+    with ExitStack() as load:
+        reader = load.enter_context(CgroupReader(detect()))
+        cores = load.enter_context(CoreSharing(CORE))
+        cores.put(one.id, ZoneClass.SERVICE)
+        cores.put(other.id, ZoneClass.BATCH)
+        load.enter_context(one.burning(2))
+        load.enter_context(other.burning(2))
+
+        def used() -> dict[str, int]:
+            return {entry.group: entry.cpu_us or 0 for entry in reader.read(["service", "batch"])}
+
+        runner = ZoneRunner(definition.machine(root=True), {Backend.ROOT: backend}, used)
+
+        def look() -> None:
+            if time.monotonic() - began > 2 and backend.runs(runner.zone.setting):
+                found.append(shared(cores, 0.8))
+                stop.set()
+
+        asyncio.run(runner.run(stop, definition.period_ms / 1000, 60, look))
+    assert runner.zone.setting.mode is ZoneMode.APART
+    (apart,) = found
+    assert apart.beside_ns < 0.1 * apart.service_ns, apart
+    assert apart.service_ns > 0.2 * 0.8e9 < apart.batch_ns, apart
+    assert not Path("/sys/fs/bpf/cotenant-zone-tenants").exists()
