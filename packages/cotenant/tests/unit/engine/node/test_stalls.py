@@ -90,11 +90,11 @@ def test_however_a_problem_comes_and_goes_it_changes_twice_a_minute_at_most(load
     assert all(later - first >= 60 for first, later in zip(changed_s, changed_s[2:], strict=False))
 
 
-def test_ten_thousand_containers_in_an_hour_leave_nothing() -> None:
+def test_thousands_of_containers_that_come_and_go_leave_nothing() -> None:
     loads, problems = LoadAverages(), Problems(cpus=2)
     kept = 0
-    for at in range(0, 3600, 5):
-        living = [f"pods/{number}" for number in range(at * 3, at * 3 + 600)]  # 11,400 in all, of 200 s each
+    for at in range(0, 1200, 5):
+        living = [f"pods/{number}" for number in range(at * 3, at * 3 + 600)]  # 4,185 in all, of 200 s each
         groups = tuple(GroupStalls(group, histogram(12, at + 1, 9000 * at), runnable=1) for group in living)
         seen = loads.seen(at * 1_000_000, dict.fromkeys(living, (1, 0)))
         problems.seen(StallReading(at * 1_000_000, groups), seen)
