@@ -38,8 +38,8 @@ Obj = dict[str, Any]
 class Scaled:
     """A Deployment of two pods, its node, and who reports of them."""
 
-    def __init__(self, kube: Kube, namespace: str, node: str, folder: Path) -> None:
-        self.kube, self.namespace, self.node, self.folder = kube, namespace, node, folder
+    def __init__(self, kube: Kube, namespace: str, node: str) -> None:
+        self.kube, self.namespace, self.node = kube, namespace, node
         self.base = f"/api/v1/namespaces/{namespace}"
         kube.request("POST", f"{self.base}/serviceaccounts", {"metadata": {"name": "default"}})
         container = {"name": "c", "image": "registry.example/app:1", "resources": {"requests": ASKED}}
@@ -83,15 +83,22 @@ class Scaled:
         """What a kubelet and an agent write: that the node lives, its pods run at the size that is wished for, and
         what they use.
         """
-        lease = {"holderIdentity": self.node, "leaseDurationSeconds": 40, "renewTime": self.kube.now()[:-1] + ".000000Z"}
+        lease = {
+            "holderIdentity": self.node,
+            "leaseDurationSeconds": 40,
+            "renewTime": self.kube.now()[:-1] + ".000000Z",
+        }
         leases = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
         self.kube.request("POST", leases, {"metadata": {"name": self.node}, "spec": lease})
-        self.kube.request("PATCH", f"{leases}/{self.node}", {"spec": lease}, content_type="application/merge-patch+json")
+        self.kube.request(
+            "PATCH", f"{leases}/{self.node}", {"spec": lease}, content_type="application/merge-patch+json"
+        )
         pods = self.pods()
         for pod in pods:
             self._runs(pod)
         measured = [
-            {"name": pod["metadata"]["name"], "namespace": self.namespace, "podUsage": {"resources": USED}} for pod in pods
+            {"name": pod["metadata"]["name"], "namespace": self.namespace, "podUsage": {"resources": USED}}
+            for pod in pods
         ]
         body: Obj = {"apiVersion": "slo.koordinator.sh/v1alpha1", "kind": "NodeMetric", "metadata": {"name": self.node}}
         self.kube.request("POST", METRICS, body)
@@ -155,7 +162,10 @@ def by_queue() -> Obj:
     """As KEDA writes it for a ScaledObject with a trigger that is no resource."""
     selector = {"matchLabels": {"scaledobject.keda.sh/name": "wide"}}
     metric = {"name": "s0-rabbitmq-orders", "selector": selector}
-    return {"type": "External", "external": {"metric": metric, "target": {"type": "AverageValue", "averageValue": "20"}}}
+    return {
+        "type": "External",
+        "external": {"metric": metric, "target": {"type": "AverageValue", "averageValue": "20"}},
+    }
 
 
 @pytest.fixture
@@ -168,11 +178,15 @@ def scaled(kube: Kube, namespace: str, node: str, tmp_path: Path) -> Iterator[Sc
     if kube.request("GET", f"{pod_metrics.APISERVICES}/{pod_metrics.NAME}").code != 404:
         pytest.skip("the server has metrics.k8s.io already")
     with definitions.installed(kube):
-        made = Scaled(kube, namespace, node, tmp_path)
-        names = lambda asked: {p["metadata"]["name"]: USED for p in made_again.pods()} if asked == namespace else {}  # noqa: E731
-        made_again = _Reader(namespace)
+        made = Scaled(kube, namespace, node)
+
+        def used(asked: str) -> dict[str, dict[str, str]]:
+            """Over a connection of its own: asked from the threads of the metrics."""
+            pods = Kube(Path(REAL), is_local=False).get(f"/api/v1/namespaces/{asked}/pods", labelSelector="app=wide")
+            return {pod["metadata"]["name"]: USED for pod in pods["items"]}
+
         try:
-            with pod_metrics.serving(tmp_path / "tls", names) as port:
+            with pod_metrics.serving(tmp_path / "tls", used) as port:
                 pod_metrics.registered(kube, namespace, port)
                 yield made
         finally:
@@ -182,17 +196,6 @@ def scaled(kube: Kube, namespace: str, node: str, tmp_path: Path) -> Iterator[Sc
             for pod in made.pods():
                 path = f"{made.base}/pods/{pod['metadata']['name']}"
                 kube.request("DELETE", path, {"kind": "DeleteOptions", "apiVersion": "v1", "gracePeriodSeconds": 0})
-
-
-class _Reader:
-    """Pods of a namespace by a connection of the metrics' own thread."""
-
-    def __init__(self, namespace: str) -> None:
-        self.path = f"/api/v1/namespaces/{namespace}/pods"
-
-    def pods(self) -> list[Obj]:
-        found: list[Obj] = Kube(Path(REAL), is_local=False).get(self.path, labelSelector="app=wide")["items"]
-        return found
 
 
 @asynccontextmanager
@@ -242,9 +245,7 @@ def test_one_that_comes_in_the_middle_of_a_change_ends_it(scaled: Scaled) -> Non
         receipt = await scaled.until("the change is given up", scaled.receipt)
         assert receipt["outcome"] == "givenUp", receipt
         assert "HorizontalPodAutoscaler wide scales by it" in receipt["why"]
-        await scaled.until(
-            "all have what they had", lambda: {asked["cpu"] for asked in scaled.requests()} == {"300m"}
-        )
+        await scaled.until("all have what they had", lambda: {asked["cpu"] for asked in scaled.requests()} == {"300m"})
         assert await scaled.until("the autoscaler goes by that", lambda: scaled.percent("wide") == 16)
 
     run(scenario)

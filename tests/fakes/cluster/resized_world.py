@@ -169,7 +169,9 @@ class ResizedWorld(World):
         if len(self.things) > 30:
             self.delete()
         self.made += 1
-        kind = self.random.choice(("plain", "plain", "own", "own", "numa", "numa", "batch", "mid", "web", "gang", "asking"))
+        kind = self.random.choice(
+            ("plain", "plain", "own", "own", "numa", "numa", "batch", "mid", "web", "gang", "asking")
+        )
         if kind == "asking":
             least = Amounts.of({CPU_NAME: self.random.choice((2000, 6000, 9000)), MEMORY_NAME: 1 << 30})
             self.groups[f"g{self.made}"] = replace(group(f"g{self.made}", 2), min_resources=least)

@@ -86,7 +86,9 @@ class ResizingNode:
             notes = {RESOURCE_STATUS: json.dumps({"cpuset": cpus})}
             notes[SEAL] = keys()[0].seal(made["metadata"]["uid"], HOSTNAME, notes)
             self.kube.patch(f"{self.pods}/{name}", {"metadata": {"annotations": notes}})
-        self.kube.create(f"{self.pods}/{name}/binding", {"metadata": {"name": name}, "target": {"kind": "Node", "name": HOSTNAME}})
+        self.kube.create(
+            f"{self.pods}/{name}/binding", {"metadata": {"name": name}, "target": {"kind": "Node", "name": HOSTNAME}}
+        )
         self.until(name, "runs", lambda pod: in_place(pod) == cpu)
 
     def get(self, name: str) -> Obj:

@@ -203,8 +203,8 @@ class Reviewer:
             )
         if old is not None and _own_cpus(pod) and requests_of(pod).get(CPU_NAME) != requests_of(old).get(CPU_NAME):
             found.append(
-                "the pod keeps the CPUs of its own that it has: a resize in place gives and takes none, and above them it "
-                "runs on shared ones"
+                "the pod keeps the CPUs of its own that it has: a resize in place gives and takes none, and "
+                "above them it runs on shared ones"
             )
         if GPU_ISOLATION in labels and labels[GPU_ISOLATION] != before.get(GPU_ISOLATION):
             found.append(

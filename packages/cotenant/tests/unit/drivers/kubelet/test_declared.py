@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from cotenant.drivers.kubelet.declared import (
-    Belief,
     RESOURCE_STATUS,
+    Belief,
     DeclaredContainer,
     DeclaredPod,
     join,
