@@ -89,7 +89,7 @@ class Quantiles:
     @property
     def name(self) -> str:
         """Which of the two."""
-        return "the same, finite sample" if self.finite_sample else "hour-of-week quantiles (ours)"
+        return "finite sample (ours)" if self.finite_sample else "hour-of-week quantiles (ours)"
 
     @property
     def setting(self) -> str:
