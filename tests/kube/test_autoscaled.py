@@ -136,7 +136,8 @@ class Scaled:
         return found
 
     def receipt(self) -> Obj | None:
-        return next(iter(self.status().get("receipts", ())), None)
+        found: Obj | None = next(iter(self.status().get("receipts", ())), None)
+        return found
 
     def percent(self, name: str) -> int | None:
         """CPU in percent of requests, as the autoscaler last found it."""

@@ -101,7 +101,7 @@ class ResizingNode:
             return pod if holds(pod) else None
 
         try:
-            return eventually(f"{name}: {what}", found, WITHIN_S)
+            return eventually(f"{name}: {what}", found, WITHIN_S) or {}
         except AssertionError as error:
             raise AssertionError(f"{error}\n{self.get(name)['status']}\n{self.kubelet.said()}") from None
 
