@@ -98,6 +98,7 @@ def stated(risk: float) -> list[Rule]:
     z = float(norm.ppf(1 - risk))
     return [
         Quantiles(risk),
+        Quantiles(risk, finite_sample=True),
         Sigmas(z, 24),
         Sigmas(z, 24, 1 - risk),
         HoltWinters(z),

@@ -29,6 +29,7 @@ from cotenant.policy.overcommit.peak import (
     peak_amount,
 )
 from cotenant.policy.prediction.forecast import ForecastSettings, bounds, hour_seen, new_forecast, tables
+from cotenant.policy.prediction.reserve import ReserveSettings
 
 STEP_S, STEPS = 300.0, 12  # of an hour
 CAPACITY = 1_000_000
@@ -80,10 +81,15 @@ def origins(series: Series, first_hour: int, every: int) -> Iterator[int]:
 
 @dataclass(frozen=True, slots=True)
 class Quantiles:
-    """Ours."""
+    """Ours. `finite_sample`: by the quantile of one error more."""
 
     risk: float = 0.01
-    name: str = "hour-of-week quantiles (ours)"
+    finite_sample: bool = False
+
+    @property
+    def name(self) -> str:
+        """Which of the two."""
+        return "finite sample (ours)" if self.finite_sample else "hour-of-week quantiles (ours)"
 
     @property
     def setting(self) -> str:
@@ -92,7 +98,8 @@ class Quantiles:
 
     def below(self, series: Series, first_hour: int, every: int, horizon_h: int) -> Iterator[tuple[int, Float]]:
         """See `Rule`."""
-        settings = ForecastSettings(horizons_h=(horizon_h,), risks=(self.risk,))
+        reserve = ReserveSettings(finite_sample=self.finite_sample)
+        settings = ForecastSettings(horizons_h=(horizon_h,), risks=(self.risk,), reserve=reserve)
         forecast = new_forecast(np.zeros(len(series.use), np.int64), settings)
         peaks, wanted = series.peaks(), iter(origins(series, first_hour, every))
         at = next(wanted, None)

@@ -2,16 +2,20 @@
 engine that is told late and in any order, and the same cluster in plain numbers.
 
 Pods of several containers, sidecars, init containers and amounts of the pod as a whole; with CPUs of their own, on one
-NUMA node, of batch and mid resources; in quotas that lend and borrow, in gangs, and owners of reservations.
+NUMA node, of batch and mid resources; in quotas that lend and borrow, in gangs, some of which ask for more to be free
+than their pods request (minResources of a PodGroup), and owners of reservations.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from dataclasses import replace
 from random import Random
 from typing import Any
 
 import numpy as np
 from tests.fakes.cluster.cpu_cluster import GIB, tells, zones
+from tests.fakes.cluster.gang_world import group
 from tests.fakes.cluster.reservation_world import OWNERS, World
 from tests.fakes.cluster.resized_pods import MIB, Part, ResizedPod, native
 from tests.fakes.seal_keys import keys
@@ -32,6 +36,7 @@ from cotenant.model.cluster.pod import Pod
 from cotenant.model.cluster.seal import SEAL
 from cotenant.model.cpus.spec import NUMA_TOPOLOGY_SPEC
 from cotenant.model.groups import gang
+from cotenant.model.groups.gang import PodGroup
 from cotenant.model.groups.quota import NAME, ROOT_QUOTA, Quota, QuotaObject
 from cotenant.model.groups.reservation import Reservation
 from cotenant.model.resources import BATCH_CPU, BATCH_MEMORY, CPU_NAME, MEMORY_NAME, MID_CPU, MID_MEMORY, Amounts
@@ -54,6 +59,7 @@ class ResizedWorld(World):
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
         self.things: dict[str, ResizedPod] = {}
+        self.groups: dict[str, PodGroup] = {}  # with minResources
         self.room = {name: {CPU_NAME: 8000, BATCH_CPU: 6000, MID_CPU: 2000} for name in NAMES}
         self.late: list[tuple[str, str]] = []  # what the engine was not told yet
         self.made = self.resizes = 0
@@ -88,6 +94,7 @@ class ResizedWorld(World):
         facts += [
             lambda thing=thing: made.pod_seen(reader.pod(thing.stored()), self.now_s) for thing in self.things.values()
         ]
+        facts += [lambda one=one: made.plugins.gangs.pod_group_seen(one, self.now_s) for one in self.groups.values()]
         facts += [lambda held=held: made.plugins.reservations.seen(held, self.now_s) for held in self.held.values()]
         self.random.shuffle(facts)
         for fact in facts:
@@ -104,6 +111,8 @@ class ResizedWorld(World):
         for kind, name in self.late:
             if kind == "node":
                 self.cluster.node_seen(self.node(name))
+            elif kind == "group":
+                self.cluster.plugins.gangs.pod_group_seen(self.groups[name], self.now_s)
             elif kind == "gone":
                 self.cluster.pod_gone(f"uid-{name}", self.now_s)
             elif name in self.things:
@@ -160,8 +169,14 @@ class ResizedWorld(World):
         if len(self.things) > 30:
             self.delete()
         self.made += 1
-        kind = self.random.choice(("plain", "plain", "own", "own", "numa", "numa", "batch", "mid", "web", "gang"))
-        for member in range(2 if kind == "gang" else 1):
+        kind = self.random.choice(
+            ("plain", "plain", "own", "own", "numa", "numa", "batch", "mid", "web", "gang", "asking")
+        )
+        if kind == "asking":
+            least = Amounts.of({CPU_NAME: self.random.choice((2000, 6000, 9000)), MEMORY_NAME: 1 << 30})
+            self.groups[f"g{self.made}"] = replace(group(f"g{self.made}", 2), min_resources=least)
+            self.late.append(("group", f"g{self.made}"))
+        for member in range(2 if kind in ("gang", "asking") else 1):
             thing = self._made(f"p{self.made}-{member}", kind)
             self.things[thing.name] = thing
             self.changed(thing)
@@ -188,7 +203,9 @@ class ResizedWorld(World):
             labels["app"] = "web"
         elif kind == "gang":
             notes |= {gang.NAME: f"g{self.made}", gang.MIN_AVAILABLE: "2"}
-        if kind in ("plain", "web", "gang", "numa"):
+        elif kind == "asking":
+            labels[gang.POD_GROUP] = f"g{self.made}"
+        if kind in ("plain", "web", "gang", "asking", "numa"):
             if random.random() < 0.4:
                 parts.append(Part("b", native(300, 128)))
             if random.random() < 0.3:
@@ -311,6 +328,15 @@ class ResizedWorld(World):
     def drew_from(self, held: Reservation) -> list[ObservedPod]:
         """See `World`; who has ended gave it back."""
         return [pod for pod in super().drew_from(held) if not self.things[pod.pod.name].ended]
+
+    def free(self, resource: str, but: Collection[str]) -> int:
+        """Of all nodes together, but for what these pods have and what reservations keep."""
+        found = 0
+        for node in NAMES:
+            taken = sum(one.takes().get(resource, 0) for one in self.on(node) if one.name not in but)
+            kept = sum(self.left(one).get(resource) for one in self.living(node))
+            found += max(0, self.node(node).allocatable.get(resource) - taken - kept)
+        return found
 
     def used(self, name: str, resource: str) -> int:
         of = [thing for thing in self.things.values() if thing.labels[NAME] == name and thing.node and not thing.ended]

@@ -1,5 +1,5 @@
-"""A real kubelet by itself, on this machine's v1 trees, or with systemd's slices on cgroup v2: static pods, no API
-server, a containerd of the test's own.
+"""A real kubelet by itself, on this machine's v1 trees, or with systemd's slices on cgroup v2: static pods, or those of
+an API server where a kubeconfig is given; a containerd of the test's own.
 
 Limits: no cgroupfs on cgroup v2. It sets the kernel's tunables (panic, overcommit) as every kubelet does, on the
 machine that it runs on.
@@ -25,6 +25,7 @@ FILES = {
     "pids": ("pids.max",),
 }
 NONE: Mapping[str, str] = {}
+HOSTNAME = "cotenant-test"  # and its node's name
 START_S = 90.0
 RESERVED_M = 500  # the static policy wants some
 READY = b"Starting Kubelet Plugin Manager"  # what it says right after it has set up its groups
@@ -44,6 +45,7 @@ class RealKubelet:
         image: str,
         static_cpus: bool = False,
         systemd: bool = False,
+        kubeconfig: Path | None = None,
     ) -> None:
         self.folder, self.top, self.image, self.systemd = folder, top, image, systemd
         self.manifests = folder / "manifests"
@@ -76,7 +78,8 @@ class RealKubelet:
             f"--config={folder / 'kubelet.json'}",
             f"--root-dir={folder / 'kubelet'}",
             f"--cert-dir={folder / 'certificates'}",
-            "--hostname-override=cotenant-test",
+            f"--hostname-override={HOSTNAME}",
+            *([f"--kubeconfig={kubeconfig}"] if kubeconfig is not None else []),
         ]
         self.log = folder / "kubelet.log"
         self.process: subprocess.Popen[bytes] | None = None

@@ -15,6 +15,7 @@ from tests.property.few import examples
 from cotenant.engine.cluster import Cluster
 from cotenant.engine.framework.instructions import Bind
 from cotenant.model.cluster.demands import Holdings
+from cotenant.model.groups.gang import POD_GROUP
 from cotenant.model.resources import BATCH_CPU, CPU_NAME, MEMORY_NAME, MID_CPU
 
 STEPS = 60
@@ -98,6 +99,21 @@ def check_bind(world: ResizedWorld, bind: Bind, kinds: Counter[str]) -> None:
     kinds[seen.name] += 1
 
 
+def check_gangs(world: ResizedWorld, binds: list[Bind], kinds: Counter[str]) -> None:
+    """Of a gang whose first members are placed, as much was free as its PodGroup asks for: the others that were bound
+    beside it may have come after it.
+    """
+    bound = {bind.key.partition("/")[2] for bind in binds} & world.things.keys()
+    for name, of in world.groups.items():
+        members = {thing.name for thing in world.things.values() if thing.labels.get(POD_GROUP) == name}
+        had = {one for one in members - bound if world.things[one].node}
+        if had or not members & bound:
+            continue
+        kinds["asking"] += 1
+        for resource, amount in of.min_resources:
+            assert world.free(resource, bound) >= amount, (name, resource)
+
+
 def check_cpus(world: ResizedWorld, thing: ResizedPod, holds: Holdings, kinds: Counter[str]) -> None:
     if holds.cpus is None:
         return
@@ -139,7 +155,9 @@ def run(seed: int, kinds: Counter[str]) -> None:
         if world.random.random() < 0.3:
             continue  # it hears of it later
         world.tell()
-        for bind in world.decide():
+        binds = world.decide()
+        check_gangs(world, binds, kinds)
+        for bind in binds:
             if bind.key.partition("/")[2] in world.things:
                 check_bind(world, bind, kinds)
         world.tell()
@@ -159,7 +177,8 @@ def test_the_sequences_reach_what_they_are_about() -> None:
     for seed in range(10):
         run(seed, kinds)
     few = {
-        name: kinds[name] for name in ("Deferred", "Infeasible", "halfway", "in place", "own", "zone", "draws", *QUOTAS)
+        name: kinds[name]
+        for name in ("Deferred", "Infeasible", "halfway", "in place", "own", "zone", "draws", "asking", *QUOTAS)
     }
     assert min(few.values()) >= 3, kinds
     assert kinds["compared"] > 100

@@ -180,6 +180,7 @@ def merged(pod: NodePod, declared: DeclaredPod, belief: Belief = NO_SEAL) -> Nod
         grace_s=pod.grace_s if declared.grace_s is None else declared.grace_s,
         addresses=declared.addresses or pod.addresses,
         own_cpus=own_cpus,
+        has_outgrown_own_cpus=_has_outgrown(pod, own_cpus, declared),
         holdings=standing,
         unbelieved=unbelieved,
         relabelled=relabelled,
@@ -187,6 +188,13 @@ def merged(pod: NodePod, declared: DeclaredPod, belief: Belief = NO_SEAL) -> Nod
         workload=_workload(declared.owner, namespace) or pod.workload,
         is_named=pod.is_named or bool(declared.namespace and declared.name),
     )
+
+
+def _has_outgrown(pod: NodePod, own_cpus: tuple[int, ...], declared: DeclaredPod) -> bool:
+    """By declared requests alone: those of groups are rounded."""
+    if declared.cpu_request_m is None:
+        return bool(own_cpus) and pod.has_outgrown_own_cpus
+    return bool(own_cpus) and declared.cpu_request_m > 1000 * len(own_cpus)
 
 
 def _settled(

@@ -80,6 +80,7 @@ class NodePod:
     host_application: bool = False
     addresses: tuple[str, ...] = ()  # its own IPs; none in the host network
     own_cpus: tuple[int, ...] = ()  # logical CPUs allocated to it exclusively, as far as its annotation is believed
+    has_outgrown_own_cpus: bool = False  # what it requests, as it is in place, is more than these: it was resized
     holdings: SealStanding = SealStanding.CHECKED  # how far its annotations about what it holds are believed
     unbelieved: str = (
         ""  # why it shares CPUs although its label or annotation says otherwise; "" = it says nothing else

@@ -6,8 +6,10 @@ later is compared: errors have a mean and a size by the hour of the day, and in 
 as a histogram of the series and one of its kind. The reserve is a quantile of both together. Its level is corrected by
 how often earlier bounds were exceeded (adaptive conformal inference), so a stated risk is kept on average whatever the
 distribution is. It is raised above the stated risk only once so many bounds were judged that some were due to be
-exceeded: a first calm week gives no right to more risk in the next.
-Source: Gibbs and Candes, "Adaptive conformal inference under distribution shift", NeurIPS 2021.
+exceeded: a first calm week gives no right to more risk in the next. With `finite_sample` the quantile is that of split
+conformal prediction, which keeps a risk on average over samples of any size and says much more after few.
+Source: Gibbs and Candes, "Adaptive conformal inference under distribution shift", NeurIPS 2021; Vovk, Gammerman and
+Shafer, "Algorithmic Learning in a Random World", 2005.
 """
 
 from __future__ import annotations
@@ -36,6 +38,7 @@ class ReserveSettings:
     correction: float = 0.02  # step of the level, by the hour
     earned: float = 10.0  # bounds that were due to be exceeded, before a level may rise above its risk
     series_prior: float = 24.0  # forecasts of the kind in the mean and size of a series' errors
+    finite_sample: bool = False  # whether the quantile is that of one error more, which is above all that were seen
     warm: float = 24.0  # forecasts of the kind that were judged, before there is a reserve
 
     def __post_init__(self) -> None:
@@ -209,12 +212,16 @@ def _quantiles(reserve: PredictedReserve, settings: ReserveSettings) -> Float:
     """`[S, R]`, in sizes of errors."""
     of_kinds = reserve.kind_counts + reserve.kind_prior_counts
     of_kind = of_kinds.sum(axis=1)
-    share = settings.kind_weight / np.maximum(of_kind, 1e-9)
-    both = reserve.counts + (of_kinds * share[:, None])[reserve.kinds]
+    weight = settings.kind_weight / np.maximum(of_kind, 1e-9)
+    both = reserve.counts + (of_kinds * weight[:, None])[reserve.kinds]
+    seen = reserve.counts.sum(axis=1) + np.minimum(of_kind, settings.kind_weight)[reserve.kinds]
     whole = np.cumsum(both, axis=1)
     total = whole[:, -1]
     found = np.empty((len(both), len(reserve.risks)))
     for at in range(len(reserve.risks)):
-        wanted = (1.0 - reserve.levels[:, at]) * total
+        share = 1.0 - reserve.levels[:, at]
+        if settings.finite_sample:
+            share = np.minimum(1.0, share * (1.0 + 1.0 / np.maximum(seen, 1.0)))
+        wanted = share * total
         found[:, at] = LOWEST + STEP * (1 + (whole < wanted[:, None] * (1 - 1e-12)).sum(axis=1))
     return np.where((of_kind[reserve.kinds] >= settings.warm)[:, None], found, np.nan)

@@ -23,7 +23,6 @@ from cotenant.drivers.cgroup.knobs import CgroupKnobs
 from cotenant.drivers.cgroup.layout import CgroupLayout, detect
 from cotenant.drivers.cgroup.sensor import NodeSensor
 from cotenant.drivers.cgroup.tree import Groups
-from cotenant.drivers.kubelet.cpu_manager import STATE
 from cotenant.drivers.kubelet.given_devices import POD_RESOURCES, GivenDevices
 from cotenant.drivers.kubelet.roots import roots_here
 from cotenant.drivers.proc.host import HostReader
@@ -202,7 +201,12 @@ def _kubelet(
 
     asks_kubelet = client is not None and config.cluster is not None and config.cluster.kubelet_configz
     return KubeletOfNode(
-        NodeFactsReader(layout.version("cpu"), lambda: None, devices=GivenDevices(STATE.parent / POD_RESOURCES)),
+        NodeFactsReader(
+            layout.version("cpu"),
+            lambda: None,
+            config.cpu_manager_state,
+            devices=GivenDevices(config.cpu_manager_state.parent / POD_RESOURCES),
+        ),
         node.kubelet_version if node is not None else lambda: None,
         of_keeper if isinstance(keeper, KeeperClient) else None,
         of_kubelet if asks_kubelet else None,

@@ -202,7 +202,10 @@ class Reviewer:
                 f"there is no quota {quota} (label {NAME}): the pod counts in the default quota until there is"
             )
         if old is not None and _own_cpus(pod) and requests_of(pod).get(CPU_NAME) != requests_of(old).get(CPU_NAME):
-            found.append("the pod keeps the CPUs of its own that it has: a resize in place gives and takes none")
+            found.append(
+                "the pod keeps the CPUs of its own that it has: a resize in place gives and takes none, and "
+                "above them it runs on shared ones"
+            )
         if GPU_ISOLATION in labels and labels[GPU_ISOLATION] != before.get(GPU_ISOLATION):
             found.append(
                 f"a share of a GPU is given on nodes only whose label {NODE_ISOLATION} is {labels[GPU_ISOLATION]}"

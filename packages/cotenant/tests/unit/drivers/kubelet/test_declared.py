@@ -8,6 +8,7 @@ import pytest
 
 from cotenant.drivers.kubelet.declared import (
     RESOURCE_STATUS,
+    Belief,
     DeclaredContainer,
     DeclaredPod,
     join,
@@ -117,6 +118,18 @@ def test_own_cpus_are_for_classes_that_get_them() -> None:
         said = DeclaredPod("u", labels=Labels.of({QOS_CLASS: qos}), annotations=annotations, cpu_request_m=3000)
         (pod,) = join([FOUND], [said])
         assert pod.own_cpus == cpus
+
+
+def test_who_requests_more_than_its_cpus_by_now_has_outgrown_them_and_amounts_of_groups_do_not_say_so() -> None:
+    annotations = Labels.of({RESOURCE_STATUS: '{"cpuset": "2-3"}'})
+    labels = Labels.of({QOS_CLASS: "LSR"})
+    said = DeclaredPod("u", labels=labels, annotations=annotations, cpu_request_m=2000)
+    for cpu_m, outgrown in ((2000, False), (2500, True), (500, False)):
+        (pod,) = join([FOUND], [said, replace(said, cpu_request_m=cpu_m)], Belief(checks_requests=False))
+        assert (pod.own_cpus, pod.has_outgrown_own_cpus) == ((2, 3), outgrown)
+    rounded = replace(FOUND, containers=(NodeContainer("a", "kubepods/podu/a", cpu_request_m=2536),))
+    (pod,) = join([rounded], [replace(said, cpu_request_m=None)], Belief(checks_requests=False))
+    assert (pod.own_cpus, pod.has_outgrown_own_cpus) == ((2, 3), False)
 
 
 @pytest.mark.parametrize(

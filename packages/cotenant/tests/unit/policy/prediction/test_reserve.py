@@ -90,6 +90,18 @@ def test_a_quantile_is_of_a_series_own_errors_and_its_kinds() -> None:
     assert quantiles(found, replace(settings, kind_weight=1e-6))[1] == [0.05, 0.05, 0.05]
 
 
+def test_of_a_finite_sample_the_quantile_is_that_of_one_error_more_above_all() -> None:
+    counts = np.zeros((1, 400))
+    counts[0, AT_0], counts[0, AT_2] = 95.0, 1.0
+    found = replace(reserve(risks=(0.011, 0.05)), counts=counts, kind_counts=counts)
+    plain = replace(PLAIN, kind_weight=1e-6)
+    # of 96 errors 98.9 % are 94.9, and of 97 they are 95.9
+    assert quantiles(found, plain) == [[0.05, 0.05]]
+    assert quantiles(found, replace(plain, finite_sample=True)) == [[2.05, 0.05]]
+    few = replace(found, counts=counts / 96 * 20, kind_counts=counts / 96 * 20)  # 98.9 % of 21 are more than there are
+    assert quantiles(few, replace(plain, finite_sample=True))[0][0] == 2.05
+
+
 @pytest.mark.parametrize(("judged", "is_known"), [(23.0, False), (24.0, True)])
 def test_nothing_is_said_of_a_kind_with_too_few_judged_forecasts(judged: float, is_known: bool) -> None:
     kind = np.zeros((1, 400))

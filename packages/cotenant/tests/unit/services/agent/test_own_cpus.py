@@ -21,7 +21,8 @@ def found(name: str, cpuset: str) -> NodePod:
     bare = NodePod(f"uid-{name}", "", "", f"top/{name}", QoSClass.LS, containers=(container,))
     notes = Labels.of({"scheduling.koordinator.sh/resource-status": f'{{"cpuset":"{cpuset}"}}'} if cpuset else {})
     labels = Labels.of({QOS_CLASS: "LSR" if cpuset else "LS"})
-    said = DeclaredPod(f"uid-{name}", "shop", name, labels, notes, cpu_request_m=2000)
+    requested_m = 1000 * len(parse_cpus(cpuset)) if cpuset else 2000
+    said = DeclaredPod(f"uid-{name}", "shop", name, labels, notes, cpu_request_m=requested_m)
     return join([bare], [said])[0]
 
 

@@ -35,6 +35,7 @@ def config(**changed: Any) -> Any:
         "seal_certificate": None,
         "plain_eviction": PlainEviction.TOLD,
         "writable": ("best-effort",),
+        "cpu_manager_state": Path("/var/lib/kubelet/cpu_manager_state"),
         "traces": SimpleNamespace(url="", token_file=None, ca_file=None),
     }
     return SimpleNamespace(**(usual | changed), sources=SimpleNamespace(**sources))
@@ -44,6 +45,15 @@ def test_a_card_is_only_asked_for_where_the_settings_name_it() -> None:
     assert wiring.knobs_of_cards(None) == wiring.knobs_of_cards(RecoverySettings()) == frozenset()
     assert wiring.knobs_of_cards(RecoverySettings(cards=("GPU-a",))) == {Knob.GPU_POWER}
     assert wiring.knobs_of_cards(RecoverySettings(threads_percent=30)) == {Knob.MPS_THREADS}
+
+
+def test_what_the_kubelet_gives_is_read_where_the_configuration_says(tmp_path: Path) -> None:
+    """A kubelet may keep its files elsewhere (--root-dir)."""
+    state = tmp_path / "cpu_manager_state"
+    state.write_text('{"policyName":"static","defaultCpuSet":"0","entries":{"u":{"c":"1"}},"checksum":1}')
+    of_groups = cast(Any, SimpleNamespace(version=lambda controller: 1))
+    facts = wiring._kubelet(config(cpu_manager_state=state), of_groups, cast(Any, None), None, None)()
+    assert (facts.is_static, facts.given_cpus) == (True, (("u", (1,)),))
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,8 @@ neither owned nor reserved (the shared pool), while any pod owns some. Both are 
 allow, as far as that was read, and to online CPUs; where nothing would remain, or two pods claim the same CPU, nothing
 is set and the reason says so. A service whose list another writer has narrowed (the kubelet's static policy) is left
 alone. A pod on CPUs of its own has no quota: its list is the limit already, and a quota of as many CPUs throttles
-bursts. Best-effort work is handled by best_effort.py.
+bursts. One that was resized in place to more than its CPUs, which no resize changes, runs on the shared ones too, as
+the kubelet has granted, and below its quota. Best-effort work is handled by best_effort.py.
 Limits: the list of a sandbox's group is not set; on cgroup v1 it keeps its pod's group as wide as before, while the
 containers' lists are still set.
 
@@ -72,6 +73,7 @@ def decide(state: NodeState, config: OwnCpusConfig, memory: OwnCpusMemory) -> tu
     reasons = [*doubts]
     desired: list[SetKnob] = []
     taken = frozenset(cpu for pod in owners for cpu in pod.own_cpus)
+    pool = online - taken - frozenset(state.reserved_cpus)
     for pod in owners:
         if contested & set(pod.own_cpus):
             claimed = format_cpus(contested & set(pod.own_cpus))
@@ -87,14 +89,17 @@ def decide(state: NodeState, config: OwnCpusConfig, memory: OwnCpusMemory) -> tu
         text = f"{pod.key} has own CPUs {format_cpus(cpus)}"
         if lost:
             text += f"; {lost} more of its CPUs are not allowed on this node"
+        shared = pool & allowed if pod.has_outgrown_own_cpus else frozenset()
+        if shared:
+            text += f", and runs on the shared {format_cpus(shared)} too: it was resized to more than its own"
         terms = (DecisionTerm("allocated", len(pod.own_cpus), "CPU"), DecisionTerm("not allowed", -lost, "CPU"))
         reason = Reason(_RULE, text, terms)
-        desired += [SetKnob(KnobTarget(group, Knob.CPUSET_CPUS), format_cpus(cpus), reason) for group in _groups(pod)]
+        listed = format_cpus(cpus | shared)
+        desired += [SetKnob(KnobTarget(group, Knob.CPUSET_CPUS), listed, reason) for group in _groups(pod)]
         if config.lift_quota and Knob.CPU_MAX in state.supported:
-            desired += _lifted(pod, len(cpus))
+            desired += _lifted(pod, len(cpus | shared))
         reasons.append(reason)
     if config.shared_pool:
-        pool = online - taken - frozenset(state.reserved_cpus)
         if pool:
             reason = Reason(_RULE, f"services without own CPUs share {format_cpus(pool)}")
             reasons.append(reason)

@@ -60,6 +60,21 @@ def test_a_pod_on_its_own_cpus_has_no_quota() -> None:
     assert quotas(state(own, supported=frozenset(Knob) - {Knob.CPU_MAX})) == {}
 
 
+def test_who_was_resized_to_more_than_its_cpus_runs_on_the_shared_ones_too_below_its_quota() -> None:
+    limited = container("main", 3000, "pods/own/main")
+    own = owner("own", 2, 3, containers=(limited,), has_outgrown_own_cpus=True)
+    verdict = first(state(own, owner("other", 4), WEB, reserved_cpus=(0,)))
+    assert values(verdict) == {
+        "pods/own": "1-3,5-7",
+        "pods/own/main": "1-3,5-7",
+        "pods/other": "4",
+        "pods/web": "1,5-7",
+    }
+    assert "runs on the shared 1,5-7 too" in verdict.reasons[0].text
+    alone = first(state(owner("own", *range(8), has_outgrown_own_cpus=True), WEB))
+    assert values(alone) == {"pods/own": "0-7"}
+
+
 def test_without_own_cpus_nothing_is_set_or_read() -> None:
     seen = state(WEB, BATCH)
     assert (first(seen).knobs, reads(seen)) == ((), ())
