@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from tests.property.shards.replica_rooms import ReplicaRooms, decides
+from tests.property.shards.replica_rooms import ReplicaRooms, decides, room_of
 from tests.property.shards.world import LEASE_S, RENEW_S, Server, SimPod, Timeline
 
 from cotenant.engine.sharding.member import FenceLost, ShardMember, ShardView, WriteTable
@@ -318,7 +318,7 @@ class Replica:
             if lot[0].gang and name not in started and len(lot) < size:
                 continue
             chosen: dict[str, str] = {}
-            left, account = dict(free), dict(charged)
+            left, account = dict(free), charged.copy()
             for pod in lot:
                 node = next((node for node in own if left[node] >= pod.size), "")
                 at, rest = reserved.get(pod.uses, ("", 0))
@@ -327,20 +327,21 @@ class Replica:
                     reserved[pod.uses] = at, rest - pod.size
                     self.drawing[pod.name] = pod.size
                     left[node] += pod.size
-                if not node or not self.rooms.admits(held, pod, account):
+                beside = sum(self.pods[other].size for other in chosen)
+                if not node or not self.rooms.admits(held, pod, account, beside):
                     break
                 chosen[pod.name] = node
                 left[node] -= pod.size
-                for quota in self.server.path(pod.quota):
-                    account[quota] = account.get(quota, 0) + pod.size
+                if pod.quota:
+                    account.add(room_of(pod), pod.size)
             if len(chosen) < len(lot) and name not in started:
                 continue
             for pod_name, node in chosen.items():
                 self.rooms.take(held, self.pods[pod_name])
                 self._bind(pod_name, node)
                 free[node] -= self.pods[pod_name].size - self.drawing.get(pod_name, 0)
-                for quota in self.server.path(self.pods[pod_name].quota):
-                    charged[quota] = charged.get(quota, 0) + self.pods[pod_name].size
+                if self.pods[pod_name].quota:
+                    charged.add(room_of(self.pods[pod_name]), self.pods[pod_name].size)
 
     def _bind(self, name: str, node: str) -> None:
         version = self.pods[name].version
