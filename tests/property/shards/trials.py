@@ -27,23 +27,35 @@ class Outcome:
     rooms: int  # versions of the table with room of a quota lent
 
 
-def trial(seed: int, fences: bool = True, crossings: bool = False, quotas: bool = False) -> Outcome:
+def trial(
+    seed: int,
+    fences: bool = True,
+    crossings: bool = False,
+    quotas: bool = False,
+    versions: bool = False,
+    older_stop: bool = True,
+) -> Outcome:
     """Raises `Broken` where an invariant does not hold. `crossings`: pods end and are resized, reservations are used by
     pods of other shards, gangs may be larger than a shard's own nodes hold, and clocks go at paces of their own.
-    `quotas`: most pods are of one tree of quotas and of several workloads, and some of them end.
+    `quotas`: most pods are of one tree of quotas and of several workloads and gangs, and some of them end. `versions`:
+    replicas of an older version, which erases rooms of quotas, are replaced by newer ones and come back, as during an
+    update and one that is taken back; without `older_stop` they read what they should not.
     """
     random = Random(seed)
     time = Timeline(random)
     slots = random.randint(2, 4)
     nodes = {f"node-{number}": random.choice((4, 6, 8)) for number in range(random.randint(4, 10))}
-    server = Server(nodes, {"tight": random.randint(2, 8)})
+    server = Server(nodes, {"tight": random.randint(2, 8)}, older_stop=older_stop)
     scarce = seed % 2 == 1  # more is asked for than there is: rooms are fought for, and some pods wait for good
     if quotas:
         _plant(Random(seed + 2), server, scarce)
     paces = Random(-seed - 1)
 
+    updates = Random(seed + 4)
+
     def begun(name: str) -> Replica:
-        return Replica(name, server, time, slots, fences, paces.uniform(0.95, 1.05) if crossings else 1.0)
+        is_old = versions and time.now_s < 0.7 * _TROUBLE_S and updates.random() < 0.6 - time.now_s / _TROUBLE_S / 2
+        return Replica(name, server, time, slots, fences, paces.uniform(0.95, 1.05) if crossings else 1.0, is_old)
 
     replicas = [begun(f"replica-{number}") for number in range(slots)]
     budget = int((1.6 if scarce else 0.85) * sum(nodes.values()))
@@ -86,6 +98,16 @@ def trial(seed: int, fences: bool = True, crossings: bool = False, quotas: bool 
                 victim.pause(random.choice((2.0, 7.0, 12.0, 25.0)) * random.uniform(0.8, 1.2))
 
         time.after(at_s, happen)
+
+    def update() -> None:
+        """One replica ends, and another, of whatever version is current, is started."""
+        old = [replica for replica in replicas if replica.is_old and not replica.is_dead]
+        if old:
+            updates.choice(old).kill()
+            replicas.append(begun(f"replica-{len(replicas)}"))
+            time.after(updates.uniform(3.0, 9.0), update)
+
+    time.after(updates.uniform(5.0, 15.0), update)
     time.run_until(_TROUBLE_S + _QUIET_S)
     _check_end(server, seed, scarce)
     return Outcome(

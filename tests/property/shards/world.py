@@ -82,6 +82,7 @@ class Server:
     drawn: dict[str, int] = field(default_factory=dict)  # of each reservation
     parents: dict[str, str] = field(default_factory=dict)  # of quotas
     minima: dict[str, int] = field(default_factory=dict)  # what quotas guarantee
+    older_stop: bool = True  # older replicas cannot read a table with rooms
     kept: dict[str, int] = field(default_factory=dict)  # what is charged for pods that nobody may preempt
 
     def path(self, quota: str) -> list[str]:
