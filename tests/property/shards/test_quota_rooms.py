@@ -232,3 +232,32 @@ def test_what_was_used_and_returned_counts_until_the_lender_has_heard_of_the_pod
     monkeypatch.setattr(LentRooms, "settle", lambda self, table, pods_version: settle(self, table, 1 << 60))
     with pytest.raises(AssertionError, match="11 of 10"):
         lent_twice()
+
+
+def bind_all(*sides: Side) -> None:
+    for side in sides:
+        for _ in range(WHOLE):
+            side.decide()
+            side.deliver()
+
+
+def test_what_an_older_replica_erases_is_lent_twice() -> None:
+    """So no room is lent beside one that does not say that it keeps it."""
+    at = Scene()
+    lender, borrower, other = at.shards
+    borrower.wants = other.wants = WHOLE
+    for _ in range(3):
+        at.now_s += 0.5
+        for side in (borrower, lender):
+            side.read()
+            side.step(is_sent=True, is_answered=True, is_spare=False)
+    borrower.read()
+    assert borrower.left() == WHOLE
+    assert at.swap(Late(replace(at.table, rooms={}), at.stored_at))
+    for side in (lender, other, lender, other):
+        at.now_s += 0.5
+        side.read()
+        side.hear(1.0)
+        side.step(is_sent=True, is_answered=True, is_spare=False)
+    with pytest.raises(AssertionError, match=f"{WHOLE + 1} of {WHOLE}"):
+        bind_all(other, borrower)  # which has not read the table since
