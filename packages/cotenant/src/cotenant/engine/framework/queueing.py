@@ -76,7 +76,7 @@ class Segment(NamedTuple):
     last: bool  # whether a pod that finds no node here is refused
 
 
-class WaitingPods(NamedTuple):
+class AlikePods(NamedTuple):
     """Pods in the queue that are alike, or that are placed together."""
 
     first: PodInfo

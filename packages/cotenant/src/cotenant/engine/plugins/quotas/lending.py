@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from math import inf
 from typing import NamedTuple
 
-from cotenant.engine.framework.queueing import WaitingPods
+from cotenant.engine.framework.queueing import AlikePods
 from cotenant.engine.plugins.quotas.accounts import Account, RoomAhead, TreeAccounts, add_amounts
 from cotenant.model.resources import NOTHING, PODS_NAME, Amounts
 from cotenant.model.shards.table import QuotaRoom, RoomFor
@@ -23,7 +23,7 @@ class RoomWanted(NamedTuple):
     """Pods that wait in the shard of a quota's tree. `rests`: for something other than quota."""
 
     of: RoomFor
-    pods: WaitingPods
+    pods: AlikePods
     rests: bool
 
     @property
@@ -104,7 +104,7 @@ def _gangs(waiting: Sequence[RoomWanted]) -> dict[RoomFor, _Gang]:
     return found
 
 
-def _sum_of(pods: WaitingPods) -> Amounts:
+def _sum_of(pods: AlikePods) -> Amounts:
     sums: dict[str, int] = {}
     for entry in pods.together or (pods.first,):
         add_amounts(sums, request_of(entry.seen.pod.requests))

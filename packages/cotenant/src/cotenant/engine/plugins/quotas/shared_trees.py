@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from cotenant.engine.framework.plugin import PodRefused
 from cotenant.engine.framework.pod_state import PodInfo, SchedulingState
-from cotenant.engine.framework.queueing import WaitingPods
+from cotenant.engine.framework.queueing import AlikePods
 from cotenant.engine.plugins.quotas.accounts import Account, ForeignUse, add_amounts
 from cotenant.engine.plugins.quotas.lending import RoomWanted, is_whole, lendable, request_of
 from cotenant.engine.plugins.quotas.trees import QuotaWorld
@@ -93,7 +93,7 @@ class SharedTrees:
             return ()
         return tuple(account.entry for account in world.trees[tree].members[quota].values())
 
-    def lendable(self, of: RoomFor, ask: QuotaRoom, waiting: Iterable[WaitingPods]) -> int:
+    def lendable(self, of: RoomFor, ask: QuotaRoom, waiting: Iterable[AlikePods]) -> int:
         """For how many pods of an ask room can be lent, beside those that wait here."""
         world, tree = self._settled(), self.tree_of(of.quota)
         if world is None or tree is None or self._awaits(of.quota):

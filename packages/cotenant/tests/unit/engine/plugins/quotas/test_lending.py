@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from cotenant.engine.framework.pod_state import PodInfo
-from cotenant.engine.framework.queueing import WaitingPods
+from cotenant.engine.framework.queueing import AlikePods
 from cotenant.engine.plugins.quotas.accounts import Account, ForeignUse, TreeAccounts
 from cotenant.engine.plugins.quotas.lending import RoomWanted, is_whole, lendable, request_of
 from cotenant.engine.plugins.quotas.outside import UNCOUNTED
@@ -35,7 +35,7 @@ def tree(most: int = 10, least: int = 4) -> TreeAccounts:
 def wanted(of: RoomFor, pods: int, priority: int = 0, rests: bool = False, created_s: float = 0.0) -> RoomWanted:
     made = Pod("p", requests=cpu(1), priority=priority)
     entries = [PodInfo(ObservedPod(made, f"u{i}", "cotenant", created_s)) for i in range(pods)]
-    return RoomWanted(of, WaitingPods(entries[0], pods, tuple(entries) if of.gang else (), frozenset()), rests)
+    return RoomWanted(of, AlikePods(entries[0], pods, tuple(entries) if of.gang else (), frozenset()), rests)
 
 
 def ask(pods: int, each: int = 1, priority: int = 0) -> QuotaRoom:
