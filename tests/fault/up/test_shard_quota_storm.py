@@ -2,9 +2,11 @@
 that the others are lent room of it. While it is lent, one that has some is killed, one is stopped for longer than its
 Lease, and then the shard of the quota itself is killed; the stopped one goes on later, with what it had under way.
 
+Gangs of another quota of the same tree, one of which nobody may preempt, arrive with the first kill.
+
 Each version of a pod that the server stored is judged: the quota is never overrun, no node either, and no pod has two
-nodes. At the end all of the quota is used again, and nothing of it is lent for nothing. The second case is against a
-real API server.
+nodes. At the end all of the quota is used again, every gang is whole, and nothing is lent for nothing. The second case
+is against a real API server.
 """
 
 from __future__ import annotations
@@ -20,7 +22,18 @@ import pytest
 from tests.e2e.manifests import node
 from tests.e2e.running import Client, Story, eventually
 from tests.fault.up.test_schedulers import LEASES, Scheduler, new_cluster
-from tests.fault.up.test_shard_storm import NODES, PREFIX, QUOTA, SHARDS, SLOTS, install_quota, is_of_quota, judge
+from tests.fault.up.test_shard_storm import (
+    NODES,
+    PREFIX,
+    QUOTA,
+    QUOTAS,
+    SHARDS,
+    SLOTS,
+    install_quota,
+    is_of_quota,
+    judge,
+    quota,
+)
 from tests.fault.up.test_shards import PODS, REAL, is_settled, shard_pod, table
 
 from cotenant.policy.sharding.rendezvous import owner
@@ -29,6 +42,7 @@ pytestmark = pytest.mark.long
 
 MAY_USE = 72  # of 96; a shard's own nodes and what it can borrow are fewer
 WAITING = 30
+GANGS, MEMBERS, TEAMS = 3, 4, "teams"
 
 
 @pytest.fixture
@@ -55,7 +69,8 @@ def test_a_quota_over_shards_of_a_real_api_server(tmp_path: Path, stack: ExitSta
 
 def trouble(api: Client, kubeconfig: Path, folder: Path, stack: ExitStack) -> None:
     """See the module."""
-    install_quota(api, MAY_USE)
+    install_quota(api, MAY_USE, more=GANGS * MEMBERS)
+    api.create(QUOTAS, quota(TEAMS, {"parent": "all"}, GANGS * MEMBERS))
     for number in range(NODES):
         api.create("/api/v1/nodes", node(f"s{number}", SLOTS))
         api.patch(f"/api/v1/nodes/s{number}", {"spec": {"taints": None}})  # no node controller takes it away
@@ -81,6 +96,8 @@ def trouble(api: Client, kubeconfig: Path, folder: Path, stack: ExitStack) -> No
     theirs = sorted(borrowers(leases.so_far()))
     killed = theirs[0]
     stopped = next(slot for slot in (*theirs[1:], *range(4)) if slot not in (killed, lender))
+    for number in range(GANGS * MEMBERS):
+        api.create(PODS, of_gang(number % GANGS, number // GANGS))
     of_slot(api, shards, killed).process.kill()
     asleep = of_slot(api, shards, stopped)
     asleep.process.send_signal(signal.SIGSTOP)
@@ -88,6 +105,7 @@ def trouble(api: Client, kubeconfig: Path, folder: Path, stack: ExitStack) -> No
         api.create(PODS, of_quota(f"second-{number}"))
     eventually("two shards are left in the ring", lambda: is_settled(api, 2), 240)
     eventually("all of the quota is used", lambda: used(api) == MAY_USE, 300)
+    eventually("every gang is whole", lambda: in_gangs(api) == [MEMBERS] * GANGS, 300)
     judge(pods.so_far(), MAY_USE)
 
     for number in range(MAY_USE + WAITING):  # whoever runs of these ends: others wait, with whatever shard
@@ -105,6 +123,7 @@ def trouble(api: Client, kubeconfig: Path, folder: Path, stack: ExitStack) -> No
             api.delete(f"{PODS}/{one['metadata']['name']}?gracePeriodSeconds=0")
     eventually("nothing is lent any more", lambda: not table(api).get("rooms"), 240)
     assert used(api) == MAY_USE
+    assert in_gangs(api) == [MEMBERS] * GANGS
 
 
 def _end(replica: Scheduler) -> None:
@@ -118,6 +137,19 @@ def of_quota(name: str) -> dict[str, Any]:
     made = shard_pod(name)
     made["metadata"].setdefault("labels", {})[PREFIX + "name"] = QUOTA
     return made
+
+
+def of_gang(gang: int, number: int) -> dict[str, Any]:
+    """A member; nobody may preempt those of the first gang."""
+    made = shard_pod(f"team-{gang}-{number}", f"team-{gang}", MEMBERS)
+    made["metadata"]["labels"] |= {PREFIX + "name": TEAMS} | ({PREFIX + "preemptible": "false"} if not gang else {})
+    return made
+
+
+def in_gangs(api: Client) -> list[int]:
+    """How many of each gang run."""
+    placed = [one["metadata"]["name"] for one in api.items(PODS) if "nodeName" in one["spec"]]
+    return [sum(name.startswith(f"team-{gang}-") for name in placed) for gang in range(GANGS)]
 
 
 def of_slot(api: Client, shards: list[Scheduler], slot: int) -> Scheduler:

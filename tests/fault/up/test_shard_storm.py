@@ -181,14 +181,14 @@ def install(api: Client) -> None:
     api.create(CLASSES, {"metadata": {"name": "urgent"}, "value": 1000, "preemptionPolicy": "Never"})
 
 
-def install_quota(api: Client, cores: int) -> None:
-    """A quota, whose kind a real server does not have, in a tree that divides as much."""
+def install_quota(api: Client, cores: int, more: int = 0) -> None:
+    """A quota, whose kind a real server does not have, in a tree that divides as much, and so much more."""
     definitions = {plural: yaml.load(text, Loader=yaml.CSafeLoader) for plural, text in manifests()}
     status, _ = api.exchange("POST", CRDS, definitions["elasticquotas"])
     assert status in (201, 409), status
     eventually("quotas are served", lambda: api.exchange("GET", QUOTAS)[0] == 200, 60)
     labels = {"is-parent": "true", "is-root": "true", "tree-id": QUOTA}
-    api.create(QUOTAS, quota("all", labels, cores))
+    api.create(QUOTAS, quota("all", labels, cores + more))
     api.create(QUOTAS, quota(QUOTA, {"parent": "all"}, cores))
 
 

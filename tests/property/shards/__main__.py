@@ -1,4 +1,4 @@
-"""Many trials, by seed: `python -m tests.property.shards 5000 [FIRST [crossings] [quotas]]`."""
+"""Many trials, by seed: `python -m tests.property.shards 5000 [FIRST [crossings] [quotas] [versions]]`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from tests.property.shards.trials import trial
 
 first, count = int(sys.argv[2]) if len(sys.argv) > 2 else 0, int(sys.argv[1])
 found = [
-    trial(seed, crossings="crossings" in sys.argv, quotas="quotas" in sys.argv) for seed in range(first, first + count)
+    trial(seed, crossings="crossings" in sys.argv, quotas="quotas" in sys.argv, versions="versions" in sys.argv)
+    for seed in range(first, first + count)
 ]
 print(
     f"{count} trials: {sum(one.bound for one in found)} pods bound, {sum(one.refused for one in found)} binds refused, "

@@ -3,27 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
-from tests.property.shards.replica_rooms import ReplicaRooms, decides
+from tests.property.shards.replica_rooms import ReplicaRooms, decides, room_of
 from tests.property.shards.world import LEASE_S, RENEW_S, Server, SimPod, Timeline
 
 from cotenant.engine.sharding.member import FenceLost, ShardMember, ShardView, WriteTable
+from cotenant.model.shards.table import ROOMS_FORMAT, ShardTable
 from cotenant.policy.sharding.borrowing import BorrowableNode, LoanLimits, choose
 from cotenant.policy.sharding.rendezvous import owner
 
 _LIMITS = LoanLimits(loan_s=8.0, refused_s=1.0)
 
 
+class OlderMember(ShardMember):
+    """One of a version that knows of no forms of the table, and of no rooms."""
+
+    def _announced(self) -> None:
+        return None
+
+
 class Replica:
     """`fences` False leaves the fence out, to see that the checks notice. `pace`: of its clock, which began at any
-    time, against that of the others.
+    time, against that of the others. `is_old`: of a version that erases rooms, and what members say of forms.
     """
 
     def __init__(
-        self, name: str, server: Server, time: Timeline, slots: int, fences: bool = True, pace: float = 1.0
+        self,
+        name: str,
+        server: Server,
+        time: Timeline,
+        slots: int,
+        fences: bool = True,
+        pace: float = 1.0,
+        is_old: bool = False,
     ) -> None:
         self.name = name
+        self.is_old = is_old
         self.server = server
         self.time = time
         self.slots = slots
@@ -168,7 +185,8 @@ class Replica:
         if not version or self.member is not None:
             return
         self.terms += 1
-        self.member = ShardMember(slot, self.name, f"{self.name}/{self.terms}", _LIMITS)
+        kind = OlderMember if self.is_old else ShardMember
+        self.member = kind(slot, self.name, f"{self.name}/{self.terms}", _LIMITS)
         self.lease_version, self.valid_until_s = version, begun_s + RENEW_S
 
     def _renewed(self, slot: int, version: int, begun_s: float) -> None:
@@ -197,9 +215,23 @@ class Replica:
     def _read_table(self) -> None:
         member = self.member
         self._send(
-            lambda: (self.server.table, self.server.table_version),
-            lambda found: member.table_seen(*found) if member is not None else None,  # type: ignore[misc]
+            self._readable,
+            lambda found: member.table_seen(*found) if member is not None and found else None,  # type: ignore[misc]
         )
+
+    def _readable(self) -> tuple[ShardTable, int] | None:
+        """The table as this version reads it; None where it cannot."""
+        table, version = self.server.table, self.server.table_version
+        if self.is_old and table.format >= ROOMS_FORMAT and self.server.older_stop:
+            return None
+        return self._kept(table), version
+
+    def _kept(self, table: ShardTable) -> ShardTable:
+        """What this version keeps of a table."""
+        if not self.is_old:
+            return table
+        members, lost = (tuple(replace(m, format=0) for m in given) for given in (table.members, table.lost))
+        return replace(table, members=members, lost=lost, rooms={})
 
     def _read_holders(self) -> None:
         """Read each Lease after its member was seen; take away one that has stood unchanged for too long."""
@@ -238,7 +270,7 @@ class Replica:
             if isinstance(instruction, WriteTable) and not self.writing:
                 self.writing = True
                 self._send(
-                    partial(self.server.swap_table, instruction.table, instruction.version),
+                    partial(self.server.swap_table, self._kept(instruction.table), instruction.version),
                     lambda found: self._written(member),
                 )
             elif isinstance(instruction, FenceLost) and instruction.member.token not in self.fencing:
@@ -318,7 +350,7 @@ class Replica:
             if lot[0].gang and name not in started and len(lot) < size:
                 continue
             chosen: dict[str, str] = {}
-            left, account = dict(free), dict(charged)
+            left, account = dict(free), charged.copy()
             for pod in lot:
                 node = next((node for node in own if left[node] >= pod.size), "")
                 at, rest = reserved.get(pod.uses, ("", 0))
@@ -327,20 +359,21 @@ class Replica:
                     reserved[pod.uses] = at, rest - pod.size
                     self.drawing[pod.name] = pod.size
                     left[node] += pod.size
-                if not node or not self.rooms.admits(held, pod, account):
+                beside = sum(self.pods[other].size for other in chosen)
+                if not node or not self.rooms.admits(held, pod, account, beside):
                     break
                 chosen[pod.name] = node
                 left[node] -= pod.size
-                for quota in self.server.path(pod.quota):
-                    account[quota] = account.get(quota, 0) + pod.size
+                if pod.quota:
+                    account.add(room_of(pod), pod.size)
             if len(chosen) < len(lot) and name not in started:
                 continue
             for pod_name, node in chosen.items():
                 self.rooms.take(held, self.pods[pod_name])
                 self._bind(pod_name, node)
                 free[node] -= self.pods[pod_name].size - self.drawing.get(pod_name, 0)
-                for quota in self.server.path(self.pods[pod_name].quota):
-                    charged[quota] = charged.get(quota, 0) + self.pods[pod_name].size
+                if self.pods[pod_name].quota:
+                    charged.add(room_of(self.pods[pod_name]), self.pods[pod_name].size)
 
     def _bind(self, name: str, node: str) -> None:
         version = self.pods[name].version

@@ -15,10 +15,12 @@ from tests.property.few import examples
 
 from cotenant.engine.sharding.rooms import LentRooms, QuotaRooms, RoomAsk, RoomView
 from cotenant.model.resources import Amounts
-from cotenant.model.shards.table import QuotaRoom, RoomKey, ShardTable
+from cotenant.model.shards.table import ROOMS_FORMAT, QuotaRoom, RoomFor, RoomKey, ShardTable, SlotMember
 from cotenant.policy.sharding.borrowing import LoanLimits, pods_to_grant
 
 LENDER, WHOLE = 0, 10
+TEAM = RoomFor("q")
+EMPTY = ShardTable(members=(SlotMember(LENDER, "", "", 0, ROOMS_FORMAT),))
 LIMITS = LoanLimits(loan_s=6.0, refused_s=1.0, room_wait_s=2.0)
 
 
@@ -35,7 +37,7 @@ class Scene:
 
     def __init__(self) -> None:
         self.version = 1  # of everything that is stored
-        self.table, self.stored_at = ShardTable(), 0
+        self.table, self.stored_at = EMPTY, 0
         self.bound: dict[str, int] = {}  # pod -> the version of its bind
         self.ended: dict[str, int] = {}  # pod -> the version of its end
         self.late: list[Late] = []
@@ -71,7 +73,7 @@ class Side:
         self.slot = slot
         self.scene = scene
         self.rooms = QuotaRooms(slot, LIMITS)
-        self.table, self.seen_at, self.pods_at = ShardTable(), -1, 0
+        self.table, self.seen_at, self.pods_at = EMPTY, -1, 0
         self.used = 0
         self.under_way = 0  # own binds that the server has not got yet
         self.binds: list[int] = []  # versions of those that it has
@@ -89,7 +91,7 @@ class Side:
 
     def _settle(self) -> None:
         self.rooms.settle(self.table, self.scene.now_s, self.pods_at)
-        if "q" not in self.rooms.own:
+        if TEAM not in self.rooms.own:
             self.used = 0
 
     def counted(self) -> int:
@@ -100,7 +102,7 @@ class Side:
         return known + own + sum(charge.used.get("pods") for charge in self.rooms.lent.charges.values())
 
     def lend(self, key: RoomKey, room: QuotaRoom) -> int:
-        pods = pods_to_grant(room.asked, max(0, WHOLE - self.counted() - self.promised), 0, self.wants)
+        pods = pods_to_grant(room.asked, max(0, WHOLE - self.counted() - self.promised), self.wants)
         self.promised += pods
         return pods
 
@@ -109,13 +111,13 @@ class Side:
             return
         self.promised = 0
         left = self.left()
-        asks = {"q": RoomAsk(max(0, self.wants - left), Amounts.of({"pods": 1}), 0)} if self.wants else {}
+        asks = {TEAM: RoomAsk(max(0, self.wants - left), Amounts.of({"pods": 1}), 0)} if self.wants else {}
         view = RoomView(
             asks if self.slot != LENDER else {},
-            {"q": Amounts.of({"pods": self.used})},
-            frozenset({"q"} if is_spare else ()),
+            {TEAM: Amounts.of({"pods": self.used})},
+            frozenset({TEAM} if is_spare else ()),
             frozenset(),
-            frozenset({RoomKey("q", self.slot)} if self.under_way else ()),
+            frozenset({RoomKey(TEAM, self.slot)} if self.under_way else ()),
             lambda quota: LENDER,
             self.lend,
         )
@@ -130,7 +132,7 @@ class Side:
             self.read()
 
     def left(self) -> int:
-        granted = self.rooms.own.get("q")
+        granted = self.rooms.own.get(TEAM)
         return granted.get("pods") - self.used - self.under_way if granted is not None else 0
 
     def decide(self) -> None:
@@ -230,3 +232,32 @@ def test_what_was_used_and_returned_counts_until_the_lender_has_heard_of_the_pod
     monkeypatch.setattr(LentRooms, "settle", lambda self, table, pods_version: settle(self, table, 1 << 60))
     with pytest.raises(AssertionError, match="11 of 10"):
         lent_twice()
+
+
+def bind_all(*sides: Side) -> None:
+    for side in sides:
+        for _ in range(WHOLE):
+            side.decide()
+            side.deliver()
+
+
+def test_what_an_older_replica_erases_is_lent_twice() -> None:
+    """So no room is lent beside one that does not say that it keeps it."""
+    at = Scene()
+    lender, borrower, other = at.shards
+    borrower.wants = other.wants = WHOLE
+    for _ in range(3):
+        at.now_s += 0.5
+        for side in (borrower, lender):
+            side.read()
+            side.step(is_sent=True, is_answered=True, is_spare=False)
+    borrower.read()
+    assert borrower.left() == WHOLE
+    assert at.swap(Late(replace(at.table, rooms={}), at.stored_at))
+    for side in (lender, other, lender, other):
+        at.now_s += 0.5
+        side.read()
+        side.hear(1.0)
+        side.step(is_sent=True, is_answered=True, is_spare=False)
+    with pytest.raises(AssertionError, match=f"{WHOLE + 1} of {WHOLE}"):
+        bind_all(other, borrower)  # which has not read the table since

@@ -32,6 +32,13 @@ def test_so_it_is_where_room_of_quotas_is_lent(first: int) -> None:
     assert sum(one.rooms for one in found)
 
 
+@pytest.mark.parametrize("first", range(0, 8, 4))
+def test_so_it_is_while_replicas_of_an_older_version_come_and_go_that_erase_room_of_quotas(first: int) -> None:
+    found = [trial(seed, quotas=True, versions=True) for seed in range(first, first + 4)]
+    assert all(one.bound for one in found)
+    assert sum(one.rooms for one in found)
+
+
 def test_a_new_shard_of_a_quota_lends_nothing_before_it_has_seen_the_binds_of_the_one_before() -> None:
     assert trial(1013, crossings=True, quotas=True).bound
 

@@ -8,6 +8,7 @@ from functools import partial
 from random import Random
 
 from tests.property.shards.replica import Replica
+from tests.property.shards.replica_rooms import room_of
 from tests.property.shards.world import Broken, Server, SimPod, Timeline
 
 _TROUBLE_S, _QUIET_S = 60.0, 120.0
@@ -26,23 +27,35 @@ class Outcome:
     rooms: int  # versions of the table with room of a quota lent
 
 
-def trial(seed: int, fences: bool = True, crossings: bool = False, quotas: bool = False) -> Outcome:
+def trial(
+    seed: int,
+    fences: bool = True,
+    crossings: bool = False,
+    quotas: bool = False,
+    versions: bool = False,
+    older_stop: bool = True,
+) -> Outcome:
     """Raises `Broken` where an invariant does not hold. `crossings`: pods end and are resized, reservations are used by
     pods of other shards, gangs may be larger than a shard's own nodes hold, and clocks go at paces of their own.
-    `quotas`: most pods are of one tree of quotas and of several workloads, and some of them end.
+    `quotas`: most pods are of one tree of quotas and of several workloads and gangs, and some of them end. `versions`:
+    replicas of an older version, which erases rooms of quotas, are replaced by newer ones and come back, as during an
+    update and one that is taken back; without `older_stop` they read what they should not.
     """
     random = Random(seed)
     time = Timeline(random)
     slots = random.randint(2, 4)
     nodes = {f"node-{number}": random.choice((4, 6, 8)) for number in range(random.randint(4, 10))}
-    server = Server(nodes, {"tight": random.randint(2, 8)})
+    server = Server(nodes, {"tight": random.randint(2, 8)}, older_stop=older_stop)
     scarce = seed % 2 == 1  # more is asked for than there is: rooms are fought for, and some pods wait for good
     if quotas:
         _plant(Random(seed + 2), server, scarce)
     paces = Random(-seed - 1)
 
+    updates = Random(seed + 4)
+
     def begun(name: str) -> Replica:
-        return Replica(name, server, time, slots, fences, paces.uniform(0.95, 1.05) if crossings else 1.0)
+        is_old = versions and time.now_s < 0.7 * _TROUBLE_S and updates.random() < 0.6 - time.now_s / _TROUBLE_S / 2
+        return Replica(name, server, time, slots, fences, paces.uniform(0.95, 1.05) if crossings else 1.0, is_old)
 
     replicas = [begun(f"replica-{number}") for number in range(slots)]
     budget = int((1.6 if scarce else 0.85) * sum(nodes.values()))
@@ -85,6 +98,16 @@ def trial(seed: int, fences: bool = True, crossings: bool = False, quotas: bool 
                 victim.pause(random.choice((2.0, 7.0, 12.0, 25.0)) * random.uniform(0.8, 1.2))
 
         time.after(at_s, happen)
+
+    def update() -> None:
+        """One replica ends, and another, of whatever version is current, is started."""
+        old = [replica for replica in replicas if replica.is_old and not replica.is_dead]
+        if old:
+            updates.choice(old).kill()
+            replicas.append(begun(f"replica-{len(replicas)}"))
+            time.after(updates.uniform(3.0, 9.0), update)
+
+    time.after(updates.uniform(5.0, 15.0), update)
     time.run_until(_TROUBLE_S + _QUIET_S)
     _check_end(server, seed, scarce)
     return Outcome(
@@ -140,6 +163,8 @@ def _plant(random: Random, server: Server, scarce: bool) -> None:
     whole = int((0.5 if scarce else 0.8) * sum(server.nodes.values()))
     server.quotas |= {"root": whole, "left": random.randint(2, whole), "right": random.randint(2, whole)}
     server.parents |= {"left": "root", "right": "root"}
+    kept = Random(whole)
+    server.minima |= {name: kept.randint(1, server.quotas[name]) for name in ("root", "left", "right")}
 
 
 def _fill(random: Random, time: Timeline, server: Server, budget: int) -> int:
@@ -149,7 +174,8 @@ def _fill(random: Random, time: Timeline, server: Server, budget: int) -> int:
         home = f"work-{random.randint(0, 7)}"
         name = f"lent-{number}"
         at_s = random.choice((random.uniform(0.0, 5.0), random.uniform(0.0, _TROUBLE_S)))
-        time.after(at_s, partial(server.put, SimPod(name, size, "quota:root", "", quota, home=home)))
+        made = SimPod(name, size, "quota:root", "", quota, home=home, held=number % 4 == 3)
+        time.after(at_s, partial(server.put, made))
         budget -= size
         if random.random() < 0.5:
 
@@ -160,11 +186,13 @@ def _fill(random: Random, time: Timeline, server: Server, budget: int) -> int:
                     time.after(3.0, lambda: end(name))
 
             time.after(at_s + random.uniform(3.0, 20.0), end)
-    for number in range(random.randint(0, 2)):
-        size = random.randint(2, 3)
+    for number in range(random.randint(1, 5)):
+        size, quota = random.randint(2, 4), random.choice(("left", "right"))
+        name, at_s = f"joint-{number}x{size}", random.uniform(0.0, _TROUBLE_S)
         for _ in range(size):
-            pod = SimPod(f"g{number}-{_}", 1, "quota:root", f"joint-{number}x{size}", "left")
-            time.after(random.uniform(0.0, _TROUBLE_S), partial(server.put, pod))
+            pod = SimPod(f"g{number}-{_}", 1, "quota:root", name, quota, home=f"gang:{name}", held=number == 3)
+            late_s = random.uniform(0.0, 8.0) if number % 2 else 0.0
+            time.after(at_s + late_s, partial(server.put, pod))
             budget -= 1
     return budget
 
@@ -172,8 +200,8 @@ def _fill(random: Random, time: Timeline, server: Server, budget: int) -> int:
 def _check_end(server: Server, seed: int, scarce: bool) -> None:
     if not server.table.is_settled:
         raise Broken(f"seed {seed}: the members never agreed: {server.table}")
-    wanted = {pod.quota for pod in server.pods.values() if not pod.node}
-    if stale := [key for key in server.table.rooms if key.quota not in wanted]:
+    wanted = {room_of(pod) for pod in server.pods.values() if not pod.node}
+    if stale := [key for key in server.table.rooms if key.of not in wanted]:
         raise Broken(f"seed {seed}: room of {stale} is not returned, and nothing waits for it")
     if scarce and not any(pod.home for pod in server.pods.values()):
         return
@@ -186,7 +214,9 @@ def _check_end(server: Server, seed: int, scarce: bool) -> None:
 
     def room(pod: SimPod) -> int:
         """What its quotas leave."""
-        return min(server.quotas[quota] - server.charged.get(quota, 0) for quota in server.path(pod.quota))
+        path = server.path(pod.quota)
+        left = min(server.quotas[quota] - server.charged.get(quota, 0) for quota in path)
+        return min(left, *(server.minima[q] - server.kept.get(q, 0) for q in path)) if pod.held else left
 
     stuck = [
         pod.name

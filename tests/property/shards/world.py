@@ -26,7 +26,8 @@ class SimPod:
     """A pod as stored. `gang`: all of its pods start together. `wanted`: the size after a resize that its node has not
     made yet. `holds`: it is no pod, and keeps its size free on its node for pods that use this reservation (`uses`);
     `drawn`: what such a pod takes of that instead of its node's room. `home`: the group of its workload, where its
-    quota's room may be lent to that one's shard.
+    quota's room may be lent to that one's shard. `held`: nobody may preempt it, so that it also needs room of what its
+    quota guarantees.
     """
 
     name: str
@@ -43,6 +44,7 @@ class SimPod:
     drawn: int = 0
     has_ended: bool = False
     home: str = ""
+    held: bool = False
 
     @property
     def counts(self) -> int:
@@ -79,6 +81,9 @@ class Server:
     grown: dict[str, int] = field(default_factory=dict)  # by node: the version of the last growth in place
     drawn: dict[str, int] = field(default_factory=dict)  # of each reservation
     parents: dict[str, str] = field(default_factory=dict)  # of quotas
+    minima: dict[str, int] = field(default_factory=dict)  # what quotas guarantee
+    older_stop: bool = True  # older replicas cannot read a table with rooms
+    kept: dict[str, int] = field(default_factory=dict)  # what is charged for pods that nobody may preempt
 
     def path(self, quota: str) -> list[str]:
         """A quota and those above it."""
@@ -120,6 +125,10 @@ class Server:
             self.charged[quota] = self.charged.get(quota, 0) + pod.size
             if self.charged[quota] > self.quotas[quota]:
                 raise Broken(f"quota {quota} is charged {self.charged[quota]} of {self.quotas[quota]}")
+            if pod.held:
+                self.kept[quota] = self.kept.get(quota, 0) + pod.size
+                if self.kept[quota] > self.minima[quota]:
+                    raise Broken(f"of quota {quota} {self.kept[quota]} cannot be preempted, of {self.minima[quota]}")
         return ""
 
     def _draw(self, reservation: str, node: str, amount: int) -> None:
@@ -137,6 +146,8 @@ class Server:
                 self.drawn[pod.uses] -= pod.drawn
             for quota in self.path(pod.quota):
                 self.charged[quota] -= pod.size
+                if pod.held:
+                    self.kept[quota] -= pod.size
             self.put(replace(pod, has_ended=True))
 
     def resize(self, name: str, size: int) -> None:

@@ -15,6 +15,7 @@ from cotenant.engine.cycle.eviction.fixed_filters import SHARD
 from cotenant.engine.cycle.pods import Pods
 from cotenant.engine.framework.events import EventKind
 from cotenant.engine.framework.pod_state import PodInfo, SchedulingState
+from cotenant.engine.framework.queueing import AlikePods, QueueStanding
 from cotenant.model.resources import Amounts
 
 
@@ -73,11 +74,15 @@ class ClosedNodes:
         group = next(groups, None)
         return self._pods.by_uid[next(iter(group.pods))] if group is not None else None
 
-    def waiting_alike(self) -> Iterator[tuple[PodInfo, int]]:
-        """The pods in the queue, alike ones as one, with how many they are."""
+    def waiting_alike(self) -> Iterator[AlikePods]:
+        """The pods in the queue, alike ones as one, and so those that are placed together."""
+        by_uid = self._pods.by_uid
         for group in self._components.queue.groups():
             if group.pods:
-                yield self._pods.by_uid[next(iter(group.pods))], len(group.pods)
+                together = tuple(by_uid[uid] for uid in group.pods) if group.whole else ()
+                rests = group.standing is QueueStanding.UNSCHEDULABLE and group.verdict is not None
+                refused_by = group.verdict.filters if rests and group.verdict is not None else frozenset[str]()
+                yield AlikePods(by_uid[next(iter(group.pods))], len(group.pods), together, refused_by)
 
     def places(self, each: Amounts, most: int) -> int:
         """How many pods of such a request open nodes have room for, at most so many; other rules are not looked at."""

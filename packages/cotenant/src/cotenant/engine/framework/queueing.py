@@ -74,3 +74,12 @@ class Segment(NamedTuple):
     pods: list[tuple[PodInfo, QueuedGroup]]
     only: Mask  # rows that all of them are narrowed to, empty = every row
     last: bool  # whether a pod that finds no node here is refused
+
+
+class AlikePods(NamedTuple):
+    """Pods in the queue that are alike, or that are placed together."""
+
+    first: PodInfo
+    pods: int
+    together: tuple[PodInfo, ...]  # all of them, where they are placed together; else none
+    refused_by: frozenset[str]  # plugins that do, until something happens that may help; none while they may be tried

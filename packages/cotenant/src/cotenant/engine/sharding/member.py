@@ -23,7 +23,7 @@ from types import MappingProxyType
 
 from cotenant.engine.sharding.rooms import QuotaRooms, RoomView
 from cotenant.engine.sharding.territory import Territory
-from cotenant.model.shards.table import Loan, ShardRing, ShardTable, SlotMember
+from cotenant.model.shards.table import ROOMS_FORMAT, Loan, ShardRing, ShardTable, SlotMember
 from cotenant.policy.sharding.borrowing import MAX_LOANS, LoanLimits
 from cotenant.policy.sharding.rendezvous import is_owned_in_all
 
@@ -183,7 +183,7 @@ class ShardMember:
         if changed is None and self.is_member:
             changed = self._settling(view)
             if changed is None and self._table.is_settled:
-                changed = self._lending_step(now_s, view)
+                changed = self._lending_step(now_s, view) or self._announced()
                 self._set_territory(now_s, view)  # what is about to be lent is given up now
         if changed is not None:
             return (WriteTable(changed, self._version),)
@@ -270,7 +270,7 @@ class ShardMember:
         if self.is_member or not table.is_settled or view.nodes_in_flight:
             return None
         rings = _next(table, tuple(sorted((*table.slots, self.slot))))
-        joined = SlotMember(self.slot, self._identity, self.token, rings[-1].epoch)
+        joined = SlotMember(self.slot, self._identity, self.token, rings[-1].epoch, ROOMS_FORMAT)
         return _pruned(replace(table, rings=rings, members=(*table.members, joined)))
 
     def _fences(self) -> tuple[Instruction, ...]:
@@ -295,6 +295,14 @@ class ShardMember:
         settled = replace(own, settled=self._table.epoch)
         members = tuple(settled if member is own else member for member in self._table.members)
         return _pruned(replace(self._table, members=members))
+
+    def _announced(self) -> ShardTable | None:
+        """Say again which form of the table we keep, where one that knows of no forms has erased it."""
+        table = self._table
+        if all(member.format == ROOMS_FORMAT for member in table.members if member.slot == self.slot):
+            return None
+        members = (replace(m, format=ROOMS_FORMAT) if m.slot == self.slot else m for m in table.members)
+        return replace(table, members=tuple(members))
 
     # ---- loans
 

@@ -1,8 +1,9 @@
 """Room of quotas that one shard lends another, as a state machine without I/O: a part of `ShardMember`.
 
 One shard decides for a quota's tree. It may lend another an amount of a quota, with which that one decides for the
-quota's pods whose workload is its own:
-- the borrower asks, for so many pods of at most such a size;
+quota's pods whose workload is its own. There is a room for those that may be preempted, one for those that may not, and
+one for each gang (`RoomFor`):
+- the borrower asks, for so many pods of at most such a size; for a gang as for one pod of the size of all that waits;
 - the lender counts the amount as used in its own account at once, gives up those pods, lets its binds of them end, and
   then writes what it grants. What it was about to write counts until the table has a newer version, after which that
   write can only be refused;
@@ -25,15 +26,15 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from cotenant.model.resources import MAX_AMOUNT, NOTHING, Amounts
-from cotenant.model.shards.table import QuotaRoom, RoomKey, ShardTable
+from cotenant.model.shards.table import ROOMS_FORMAT, QuotaRoom, RoomFor, RoomKey, ShardTable
 from cotenant.policy.sharding.borrowing import LoanLimits
 
 _REPORT_S = 0.25  # between two reports of what was used
 
 
 class RoomAsk(NamedTuple):
-    """Pods of one quota that wait, whose workloads are the own: how many more than there is room for, and the largest
-    of them.
+    """Pods of one room that wait, whose workloads are the own: how many more than there is room for, and the largest
+    of them; of a gang 1, and the sum of what there is no room for.
     """
 
     pods: int
@@ -61,11 +62,11 @@ class RoomView:
     room, and counts that as used from then on.
     """
 
-    asks: Mapping[str, RoomAsk] = field(default_factory=lambda: MappingProxyType({}))
-    used: Mapping[str, Amounts] = field(default_factory=lambda: MappingProxyType({}))  # of the own grants, bound
-    spare: frozenset[str] = frozenset()  # borrowed, and nothing waits for it
-    useless: frozenset[str] = frozenset()  # borrowed, and what waits cannot use it
-    in_flight: frozenset[RoomKey] = frozenset()  # binds decided or under way: the quota, and whose workload it is
+    asks: Mapping[RoomFor, RoomAsk] = field(default_factory=lambda: MappingProxyType({}))
+    used: Mapping[RoomFor, Amounts] = field(default_factory=lambda: MappingProxyType({}))  # of the own grants, bound
+    spare: frozenset[RoomFor] = frozenset()  # borrowed, and nothing waits for it
+    useless: frozenset[RoomFor] = frozenset()  # borrowed, and what waits cannot use it
+    in_flight: frozenset[RoomKey] = frozenset()  # binds decided or under way: for which, and whose workload it is
     owner: Callable[[str], int] = lambda quota: -1  # the slot of a quota's tree; -1 = it is in none
     lend: Callable[[RoomKey, QuotaRoom], int] = lambda key, room: 0
 
@@ -144,12 +145,12 @@ class QuotaRooms:
     def __init__(self, slot: int, limits: LoanLimits) -> None:
         self._slot = slot
         self._limits = limits
-        self._asked_s: dict[str, float] = {}
-        self._grown_s: dict[str, float] = {}  # when the grant last grew, or nothing was asked
-        self._wrote_s: dict[str, float] = {}
-        self._refused_s: dict[str, float] = {}
-        self._closed: set[str] = set()  # own, about to be returned
-        self.own: Mapping[str, Amounts | None] = {}  # by quota: what was granted; None = not to be used any more
+        self._asked_s: dict[RoomFor, float] = {}
+        self._grown_s: dict[RoomFor, float] = {}  # when the grant last grew, or nothing was asked
+        self._wrote_s: dict[RoomFor, float] = {}
+        self._refused_s: dict[RoomFor, float] = {}
+        self._closed: set[RoomFor] = set()  # own, about to be returned
+        self.own: Mapping[RoomFor, Amounts | None] = {}  # what was granted; None = not to be used any more
         self.lent = LentRooms(slot)
 
     def seen(self, before: ShardTable, table: ShardTable, version: int) -> None:
@@ -160,24 +161,24 @@ class QuotaRooms:
             if key.borrower != self._slot:
                 continue
             if after is None and not room.is_lent:
-                self._refused_s.setdefault(key.quota, inf)  # from the next step on
+                self._refused_s.setdefault(key.of, inf)  # from the next step on
             elif after is not None and after.granted != room.granted:
-                self._grown_s.pop(key.quota, None)
+                self._grown_s.pop(key.of, None)
 
     def settle(self, table: ShardTable, now_s: float, pods_version: int) -> None:
         """What follows from the newest table, now."""
         self.lent.settle(table, pods_version)
-        for quota, since_s in list(self._refused_s.items()):
+        for of, since_s in list(self._refused_s.items()):
             if since_s == inf:
-                self._refused_s[quota] = now_s
+                self._refused_s[of] = now_s
             elif now_s >= since_s + self._limits.refused_s:
-                del self._refused_s[quota]
-        own: dict[str, Amounts | None] = {}
+                del self._refused_s[of]
+        own: dict[RoomFor, Amounts | None] = {}
         for key, room in table.rooms.items():
             if key.borrower == self._slot and room.is_lent:
-                if key.quota not in self._asked_s or now_s >= self._asked_s[key.quota] + self._limits.loan_s:
-                    self._closed.add(key.quota)
-                own[key.quota] = None if key.quota in self._closed else room.granted
+                if key.of not in self._asked_s or now_s >= self._asked_s[key.of] + self._limits.loan_s:
+                    self._closed.add(key.of)
+                own[key.of] = None if key.of in self._closed else room.granted
         self.own = own
         self._closed &= own.keys()
 
@@ -191,62 +192,64 @@ class QuotaRooms:
         for key, room in table.rooms.items():
             if key.borrower == self._slot:
                 changed = self._borrowed(key, room, now_s, view)
-            elif may_lend and view.owner(key.quota) == self._slot:
-                changed = self._asked_of_us(key, room, view)
+            elif may_lend and view.owner(key.of.quota) == self._slot:
+                changed = self._asked_of_us(table, key, view)
             else:
                 continue
             if changed is None:
                 del rooms[key]
             else:
                 rooms[key] = changed
-        for quota, ask in view.asks.items():
-            key = RoomKey(quota, self._slot)
-            if len(rooms) >= self._limits.max_rooms:
+        for of, ask in view.asks.items():
+            key = RoomKey(of, self._slot)
+            if len(rooms) >= self._limits.max_rooms or table.format < ROOMS_FORMAT:
                 break
-            if key in rooms or key in table.rooms or quota in self._refused_s or not ask.pods:
+            if key in rooms or key in table.rooms or of in self._refused_s or not ask.pods:
                 continue
-            if view.owner(quota) not in (-1, self._slot):
+            if view.owner(of.quota) not in (-1, self._slot):
                 rooms[key] = QuotaRoom(ask.pods, ask.each, ask.priority)
-                self._asked_s[quota] = now_s
-                self._grown_s.pop(quota, None)
-                self._wrote_s[quota] = now_s
+                self._asked_s[of] = now_s
+                self._grown_s.pop(of, None)
+                self._wrote_s[of] = now_s
         return rooms
 
     def _borrowed(self, key: RoomKey, room: QuotaRoom, now_s: float, view: RoomView) -> QuotaRoom | None:
         """One of our own after this step; None = it is returned."""
-        quota, limits = key.quota, self._limits
-        ask = view.asks.get(quota, RoomAsk(0, room.each, room.priority))
-        is_ours = view.owner(quota) not in (-1, self._slot)
+        of, limits = key.of, self._limits
+        ask = view.asks.get(of, RoomAsk(0, room.each, room.priority))
+        is_ours = view.owner(of.quota) not in (-1, self._slot)
         if not room.is_lent:
-            is_over = quota not in self._asked_s or now_s >= self._asked_s[quota] + limits.loan_s
+            is_over = of not in self._asked_s or now_s >= self._asked_s[of] + limits.loan_s
             return None if is_over or not is_ours or not ask.pods else room
-        used = view.used.get(quota, NOTHING).maximum(room.used)
+        used = view.used.get(of, NOTHING).maximum(room.used)
         if not ask.pods:
-            self._grown_s.pop(quota, None)
-        since_s = self._grown_s.setdefault(quota, now_s)
-        if quota not in self._closed and is_ours and now_s >= since_s + limits.room_wait_s and ask.pods:
-            self._closed.add(quota)  # whoever decides for the tree may evict for it, or has pods that go first
-            self._refused_s[quota] = now_s
-        if quota in view.useless:
-            self._refused_s[quota] = now_s
-        if quota in view.useless or quota in view.spare:
-            self._closed.add(quota)
-        if quota in self._closed or not is_ours:
-            self._closed.add(quota)
-            return room if any(flying.quota == quota for flying in view.in_flight) else None
-        if now_s < self._wrote_s.get(quota, -inf) + _REPORT_S:
+            self._grown_s.pop(of, None)
+        since_s = self._grown_s.setdefault(of, now_s)
+        if of not in self._closed and is_ours and now_s >= since_s + limits.room_wait_s and ask.pods:
+            self._closed.add(of)  # whoever decides for the tree may evict for it, or has pods that go first
+            self._refused_s[of] = now_s
+        if of in view.useless:
+            self._refused_s[of] = now_s
+        if of in view.useless or of in view.spare:
+            self._closed.add(of)
+        if of in self._closed or not is_ours:
+            self._closed.add(of)
+            return room if any(flying.of == of for flying in view.in_flight) else None
+        if now_s < self._wrote_s.get(of, -inf) + _REPORT_S:
             return room
         changed = replace(room, asked=ask.pods, each=ask.each, priority=ask.priority, used=used)
         if changed != room:
-            self._wrote_s[quota] = now_s
+            self._wrote_s[of] = now_s
         return changed
 
-    def _asked_of_us(self, key: RoomKey, room: QuotaRoom, view: RoomView) -> QuotaRoom | None:
+    def _asked_of_us(self, table: ShardTable, key: RoomKey, view: RoomView) -> QuotaRoom | None:
         """One that we may lend, after this step; None = it is refused."""
+        room = table.rooms[key]
         promise = self.lent.promised.get(key)
         if promise is None:
             is_small = all(amount < MAX_AMOUNT // 4 for _, amount in room.granted)
-            pods = view.lend(key, room) if room.asked and is_small else 0
+            may = is_small and table.format >= ROOMS_FORMAT
+            pods = view.lend(key, room) if room.asked and may else 0
             if not pods:
                 return room if room.is_lent else None
             granted = room.granted + times(room.each, pods)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cotenant.model.shards.table import RoomKey
+from cotenant.model.shards.table import RoomFor, RoomKey
 from cotenant.policy.sharding.groups import node_of
 from cotenant.policy.sharding.rendezvous import is_owned_in_all, owner
 
@@ -17,7 +17,7 @@ class Territory:
     rings: tuple[tuple[int, ...], ...] = ()
     away: frozenset[str] = frozenset()  # own nodes that another may bind to, or did until now
     borrowed: frozenset[str] = frozenset()
-    rooms: frozenset[str] = frozenset()  # quotas of other shards, with room that was lent to this one
+    rooms: frozenset[RoomFor] = frozenset()  # of quotas of other shards, lent to this one
     rooms_away: frozenset[RoomKey] = frozenset()  # lent to others, or until now
 
     def owns_node(self, node: str) -> bool:
@@ -30,7 +30,7 @@ class Territory:
         """Whether it decides for the pods of a group."""
         return is_owned_in_all(node_of(group) or group, self.slot, self.rings)
 
-    def lends(self, quota: str, home: str) -> bool:
-        """Whether another decides, by room that it was lent, for pods of a quota and of a workload's group."""
+    def lends(self, of: RoomFor, home: str) -> bool:
+        """Whether another decides, by room that it was lent, for such pods of a quota and of a workload's group."""
         key = node_of(home) or home
-        return any(RoomKey(quota, owner(key, ring)) in self.rooms_away for ring in self.rings)
+        return any(RoomKey(of, owner(key, ring)) in self.rooms_away for ring in self.rings)

@@ -14,18 +14,21 @@ from typing import NamedTuple
 from cotenant.model.resources import NOTHING, Amounts
 
 MAX_SHARDS = 64
+ROOMS_FORMAT = 2  # of the table, from which on room of quotas is lent: also for gangs, and what nobody may preempt
 
 
 @dataclass(frozen=True, slots=True)
 class SlotMember:
     """A replica that holds the Lease of a slot. `token` distinguishes its terms; it acts by no ring older than
-    `settled`.
+    `settled`. `format`: the newest form of the table that it can keep; 0 = it does not say, and erases what it does not
+    know.
     """
 
     slot: int
     identity: str
     token: str
     settled: int
+    format: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,22 +47,32 @@ class Loan:
     is_lent: bool = False
 
 
+class RoomFor(NamedTuple):
+    """For which pods of a quota a room is: what may be preempted and what may not count differently, and a gang has a
+    room of its own, so that all of it is lent or nothing.
+    """
+
+    quota: str
+    preemptible: bool = True
+    gang: str = ""  # the first of those that are placed together
+
+
 class RoomKey(NamedTuple):
     """Room of a quota in a shard that does not decide for the quota's tree."""
 
-    quota: str
+    of: RoomFor
     borrower: int
 
 
 @dataclass(frozen=True, slots=True)
 class QuotaRoom:
-    """What one shard asks of a quota, and what it got; only while `is_lent` may it decide for pods of that quota.
+    """What one shard asks of a quota, and what it got; only while `is_lent` may it decide for those pods.
 
     Sums since it was asked for, so that a write that is repeated, or whose answer is lost, counts once. The lender adds
-    to `granted`, the borrower to `used`, which is what it has bound of it.
+    to `granted`, the borrower to `used`, which is what it has bound of it. A gang is asked for as one pod.
     """
 
-    asked: int = 0  # pods that wait for more
+    asked: int = 0  # pods that wait for more; 1 = what waits of a gang
     each: Amounts = NOTHING  # the largest request of these, by resource, one of `pods` included
     priority: int = 0  # the highest of these
     is_lent: bool = False
@@ -86,6 +99,11 @@ class ShardTable:
     def slots(self) -> tuple[int, ...]:
         """Of the newest ring."""
         return self.rings[-1].slots if self.rings else ()
+
+    @property
+    def format(self) -> int:
+        """The newest form that all members can keep, or those that were the last."""
+        return min((member.format for member in self.members or self.lost), default=0)
 
     @property
     def is_settled(self) -> bool:

@@ -52,11 +52,10 @@ def may_lend(lent: int, owned: int, is_awaited: bool, limits: LoanLimits) -> boo
     return not is_awaited and lent + 1 <= max(1, int(limits.max_share * owned))
 
 
-def pods_to_grant(asked: int, fitting: int, before: int, beside: int) -> int:
-    """For how many of the pods of another shard room of a quota is lent: `fitting` would have room, of which `before`
-    go first here, and `beside` of those that wait here have the same right.
+def pods_to_grant(asked: int, fitting: int, beside: int) -> int:
+    """For how many of the pods of another shard room of a quota is lent: `fitting` would have room after all that go
+    first here, and `beside` of those that wait here have the same right.
     """
-    free = max(0, fitting - before)
-    if asked + beside <= free:
+    if asked + beside <= fitting:
         return asked
-    return min(asked, -(-free * asked // max(1, asked + beside)))
+    return min(asked, -(-max(0, fitting) * asked // max(1, asked + beside)))

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from types import MappingProxyType
 
 from cotenant.engine.sharding.member import FenceLost, ShardMember, ShardView, WriteTable
-from cotenant.model.shards.table import ShardTable
+from cotenant.engine.sharding.rooms import RoomAsk, RoomView
+from cotenant.model.resources import Amounts
+from cotenant.model.shards.table import ROOMS_FORMAT, QuotaRoom, RoomFor, RoomKey, ShardTable
 from cotenant.policy.sharding.borrowing import LoanLimits
 
 LIMITS = LoanLimits(loan_s=10.0, refused_s=2.0)
@@ -158,3 +161,47 @@ def test_who_leaves_hands_over_without_a_fence() -> None:
     made.turn(times=3)
     assert all(made.owners(node) == [0] for node in NODES)
     assert not made.fences
+
+
+TEAM = RoomFor("team")
+
+
+def of_two_versions() -> Register:
+    """Two members, of which the second is of a version that erases what members say of forms."""
+    made = joined(0, 1)
+    assert made.table.format == ROOMS_FORMAT
+    forgotten = tuple(replace(member, format=0) for member in made.table.members)
+    made.table, made.version = replace(made.table, members=forgotten), made.version + 1
+    return made
+
+
+def ask(made: Register, slot: int, lender: int) -> None:
+    """One step, in which a member wants room of a quota, or may lend it."""
+    member = made.members[slot]
+    member.table_seen(made.table, made.version)
+    asks = {TEAM: RoomAsk(2, Amounts.of({"cpu": 1}), 0)}
+    rooms = RoomView(asks if slot != lender else {}, owner=lambda quota: lender, lend=lambda key, room: room.asked)
+    for given in member.step(made.now_s, ShardView(pods_version=1 << 30, rooms=rooms)):
+        assert isinstance(given, WriteTable)
+        made.table, made.version = given.table, made.version + 1
+
+
+def test_a_member_says_again_which_form_it_keeps_where_that_was_erased() -> None:
+    made = of_two_versions()
+    made.turn(0)
+    assert [member.format for member in made.table.members] == [ROOMS_FORMAT, 0]
+
+
+def test_no_room_is_asked_for_or_lent_while_a_member_does_not_say_that_it_keeps_it() -> None:
+    made = of_two_versions()
+    ask(made, 0, lender=1)
+    ask(made, 0, lender=1)
+    assert not made.table.rooms
+    asked = {RoomKey(TEAM, 1): QuotaRoom(2, Amounts.of({"cpu": 1}))}
+    made.table, made.version = replace(made.table, rooms=asked), made.version + 1
+    ask(made, 0, lender=0)
+    assert not made.table.rooms
+    made = joined(0, 1)
+    ask(made, 0, lender=1)
+    ask(made, 1, lender=1)
+    assert made.table.rooms[RoomKey(TEAM, 0)].is_lent

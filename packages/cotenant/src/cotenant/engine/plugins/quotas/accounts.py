@@ -74,6 +74,16 @@ class ForeignUse(NamedTuple):
 
     used: Amounts
     asked: Amounts
+    held: Amounts = NOTHING  # the part of `used` by pods that nobody may preempt
+
+
+class RoomAhead(NamedTuple):
+    """Pods that have a right to room before others: each may have it or not."""
+
+    quota: str
+    preemptible: bool
+    each: Amounts
+    pods: int
 
 
 class Accounting(Protocol):
@@ -225,30 +235,46 @@ class TreeAccounts:
         found = under(tree, name, asked, account.preemptible, self._rules, self.table.used, self.table.held)
         return rejection(name, found)
 
-    def lend(self, name: str, used: Amounts, asked: Amounts) -> None:
+    def lend(self, name: str, foreign: ForeignUse) -> None:
         """From now on these amounts count in a quota for others."""
-        now = ForeignUse(self._counted(used), self._counted(asked))
+        now = ForeignUse(*map(self._counted, foreign))
         before = self._lent.pop(name, ForeignUse(NOTHING, NOTHING))
         if now != ForeignUse(NOTHING, NOTHING):
             self._lent[name] = now
         if now.asked != before.asked:
             self.tree.ask(name, now.asked)
             self.tree.withdraw(name, before.asked)
-        if now.used != before.used:
-            row = self.table.row(name)
-            add_use(self.table.arrays, row, self.table.request(now.used), 1, True)
-            add_use(self.table.arrays, row, self.table.request(before.used), -1, True)
-            self.tree.use(name, now.used)
-            self.tree.release(name, before.used)
+        if now == before:
+            return
+        row = self.table.row(name)
+        for sign, use in ((1, now), (-1, before)):
+            for amounts, preemptible in ((_without(use.used, use.held), True), (use.held, False)):
+                add_use(self.table.arrays, row, self.table.request(amounts), sign, preemptible)
+                (self.tree.use if sign > 0 else self.tree.release)(name, amounts, preemptible)
 
-    def fitting(self, name: str, each: Amounts, most: int) -> int:
-        """How many pods of such a request the quota would admit now, at most so many."""
-        self._renew((name,))
-        row, request = self.table.row(name), self.table.request(each)
-        low, high = 0, most
+    def fitting(self, asked: RoomAhead, ahead: Sequence[RoomAhead] = ()) -> int:
+        """How many pods of such a request the quota would admit now, after as many of those ahead as it admits, in
+        order.
+        """
+        self._renew({asked.quota, *(one.quota for one in ahead)})
+        counted: list[tuple[int, Int, bool]] = []
+        for one in ahead:
+            fit = self._fitting(one)
+            if fit:
+                row, request = self.table.row(one.quota), fit * self.table.request(one.each)
+                add_use(self.table.arrays, row, request, 1, one.preemptible)
+                counted.append((row, request, one.preemptible))
+        found = self._fitting(asked)
+        for row, request, preemptible in counted:
+            add_use(self.table.arrays, row, request, -1, preemptible)
+        return found
+
+    def _fitting(self, asked: RoomAhead) -> int:
+        row, request = self.table.row(asked.quota), self.table.request(asked.each)
+        low, high = 0, asked.pods
         while low < high:
             middle = (low + high + 1) // 2
-            if fits_now(self.table.arrays, row, middle * request, True):
+            if fits_now(self.table.arrays, row, middle * request, asked.preemptible):
                 low = middle
             else:
                 high = middle - 1
@@ -313,8 +339,9 @@ class TreeAccounts:
                     booked.use(name, account.asked, account.preemptible)
         for name, lent in self._lent.items():
             fresh.ask(name, lent.asked)
-            fresh.use(name, lent.used)
-            booked.use(name, lent.used)
+            for amounts, preemptible in ((_without(lent.used, lent.held), True), (lent.held, False)):
+                fresh.use(name, amounts, preemptible)
+                booked.use(name, amounts, preemptible)
         for quota in self.tree.quotas():
             name = quota.name
             for what, kept, found in (
@@ -331,6 +358,10 @@ class TreeAccounts:
                     raise Permanent(
                         f"quota {name}: its pods request {other.own_request} {resource}, {mine.own_request} is recorded"
                     )
+
+
+def _without(amounts: Amounts, part: Amounts) -> Amounts:
+    return Amounts.of((name, amount - part.get(name)) for name, amount in amounts)
 
 
 def add_amounts(sums: dict[str, int], amounts: Amounts) -> None:

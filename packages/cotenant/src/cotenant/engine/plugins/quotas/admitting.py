@@ -121,7 +121,7 @@ class Admitting:
     def _preempt(self, alike: tuple[Account, ...], host: PluginHost) -> None:
         """Evict for as many of these pods of one class as evictions can admit."""
         first = alike[0]
-        if self._shared.is_borrowed(first.quota):
+        if self._shared.by_room(first):
             return  # who lends it does that
         if self._settings.preempt and isinstance(first.accounting, TreeAccounts) and not gang_of(first):
             for evict in self._preempting.attempt_most(first.accounting, alike, self._now_s, host):

@@ -41,6 +41,7 @@ from cotenant.model.cluster.pod import Pod
 from cotenant.model.errors import Permanent
 from cotenant.model.groups.quota import NAME, QuotaObject
 from cotenant.model.resources import Amounts
+from cotenant.model.shards.table import RoomFor
 from cotenant.policy.quota.forest import OUTSIDE
 
 
@@ -63,7 +64,10 @@ class Quotas(Evicting):
         self._preempting = QuotaPreempting(settings.rules)
         self._revoking = Revoking(settings)
         self.shared = SharedTrees(
-            self.name, self._settled, lambda quota: self._preempting.promise_of(quota) is not None
+            self.name,
+            self._settled,
+            lambda quota: self._preempting.promise_of(quota) is not None,
+            lambda entry: self.host.lacks(entry),
         )
         self._admitting = Admitting(self.name, settings, self._preempting, self._revoking, self.shared)
         self._last_statuses = LastStatuses(settings.status_every_s)
@@ -242,7 +246,7 @@ class Quotas(Evicting):
         by_quota: dict[str, list[Account]] = {}
         for entry in pods:
             account = world.accounts[entry.seen.uid]
-            if account.held or self._admitting.obstacle(account, self.host) or self.shared.is_borrowed(account.quota):
+            if account.held or self._admitting.obstacle(account, self.host) or self.shared.by_room(account):
                 return
             by_quota.setdefault(account.quota, []).append(account)
         lots: list[tuple[TreeAccounts, list[Account]]] = []
@@ -275,8 +279,8 @@ class Quotas(Evicting):
 
     # ---- other shards
 
-    def share(self, lent: Mapping[str, ForeignUse], borrowed: Mapping[str, Amounts | None]) -> None:
-        """What counts in each quota for other shards, and what this one has of other shards' quotas."""
+    def share(self, lent: Mapping[str, ForeignUse], borrowed: Mapping[RoomFor, Amounts | None]) -> None:
+        """What counts in each quota for other shards, and what room this one has of other shards' quotas."""
         if self.shared.lend(lent) | self.shared.borrow(borrowed):
             self._moved()
 

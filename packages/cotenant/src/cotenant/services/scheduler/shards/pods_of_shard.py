@@ -16,6 +16,7 @@ from cotenant.engine.sharding.territory import Territory
 from cotenant.model.cluster.observed import ObservedPod
 from cotenant.model.groups.quota import NAME as QUOTA_LABEL
 from cotenant.model.groups.reservation import Reservation
+from cotenant.model.shards.table import RoomFor
 from cotenant.policy.placement.gangs.spec import gang_key
 from cotenant.policy.sharding.groups import Belonging, group_of
 
@@ -23,9 +24,9 @@ _REMEMBERED = 65536  # groups, all forgotten when there are more
 
 
 class PodHome(NamedTuple):
-    """A pod's quota, and the group by which another shard decides for it that has room of that quota."""
+    """The room of its quota that a pod needs, and the group by which another shard decides for it that has it."""
 
-    quota: str
+    of: RoomFor
     group: str
 
 
@@ -42,11 +43,12 @@ class PodsOfShard:
         self.by_key: dict[str, str] = {}  # of these
         self._late: dict[str, ObservedPod] = {}  # of others by now, with a bind that was decided before
         self._reservations: dict[str, Reservation] = {}  # pending, of others, by name
-        # Of `others`, those for which room of their quota may be borrowed, by quota and UID: since when they are known.
-        self.may_borrow: dict[str, dict[str, float]] = {}
-        self._quota_of: dict[str, str] = {}  # of these, by UID
+        # Of `others`, those for which room of their quota may be borrowed, by room and UID: since when they are known.
+        self.may_borrow: dict[RoomFor, dict[str, float]] = {}
+        self._room_of: dict[str, RoomFor] = {}  # of these, by UID
         self.is_asked = False  # whether any shard has room of a quota, or asks for it
-        self._lends: dict[tuple[str, str], bool] = {}  # by quota and workload, in this territory
+        self._lends: dict[PodHome, bool] = {}  # in this territory
+        cluster.plugins.quotas.shared.tied_to = cluster.plugins.gangs.tied_to
 
     # ---- the group of a pod
 
@@ -70,13 +72,11 @@ class PodsOfShard:
         return Belonging(seen.uid, tree, gangs, pinned or "", controller)
 
     def home(self, seen: ObservedPod) -> PodHome | None:
-        """By what a pod would have its shard if its quota did not decide that; None where only the quota's tree may:
-        for gangs, which are placed with one account, and for pods that nobody may preempt.
-        """
-        quota = self._cluster.plugins.quotas.shared.for_borrowers(seen)
-        if not quota or gang_key(seen.pod, seen.demands.gang):
+        """By what a pod would have its shard if its quota did not decide that; None where it has no quota in a tree."""
+        of = self._cluster.plugins.quotas.shared.for_borrowers(seen)
+        if of is None:
             return None
-        return PodHome(quota, group_of(self._belonging(seen, None, ())))
+        return PodHome(of, group_of(self._belonging(seen, None, (of.gang,) if of.gang else ())))
 
     def groups(self, seen: ObservedPod) -> tuple[str, ...]:
         """All by which a pod may have its shard: also that with which one decides that has room of its quota."""
@@ -113,7 +113,7 @@ class PodsOfShard:
         if home is None:
             return is_ours
         if not is_ours:
-            return home.quota in territory.rooms and self._owns(home.group)
+            return home.of in territory.rooms and self._owns(home.group)
         lends = self._lends.get(home)
         if lends is None:
             if len(self._lends) >= _REMEMBERED:
@@ -124,20 +124,20 @@ class PodsOfShard:
     def _note_home(self, seen: ObservedPod, now_s: float) -> None:
         home = self.home(seen) if not self._owns(self.group(seen)) else None
         if home is not None and self._owns(home.group):
-            if self._quota_of.get(seen.uid, home.quota) != home.quota:
+            if self._room_of.get(seen.uid, home.of) != home.of:
                 self._no_longer_borrows(seen.uid)
-            self.may_borrow.setdefault(home.quota, {}).setdefault(seen.uid, now_s)
-            self._quota_of[seen.uid] = home.quota
+            self.may_borrow.setdefault(home.of, {}).setdefault(seen.uid, now_s)
+            self._room_of[seen.uid] = home.of
         else:
             self._no_longer_borrows(seen.uid)
 
     def _no_longer_borrows(self, uid: str) -> None:
-        quota = self._quota_of.pop(uid, None)
-        if quota is not None:
-            waiting = self.may_borrow[quota]
+        of = self._room_of.pop(uid, None)
+        if of is not None:
+            waiting = self.may_borrow[of]
             del waiting[uid]
             if not waiting:
-                del self.may_borrow[quota]
+                del self.may_borrow[of]
 
     def _owns(self, group: str) -> bool:
         """Whether a group is ours; its hash is computed once in a territory, not for each event of its pods."""
@@ -200,18 +200,18 @@ class PodsOfShard:
     def lend(self, territory: Territory) -> None:
         """From now on room of quotas is lent as this says; else it is the territory as before."""
         before, self._territory = self._territory, territory
-        changed = {key.quota for key in before.rooms_away ^ territory.rooms_away} | (before.rooms ^ territory.rooms)
+        changed = {key.of for key in before.rooms_away ^ territory.rooms_away} | (before.rooms ^ territory.rooms)
         if not changed:
             return
         self._lends.clear()
         now_s = self.now()
-        for quota in changed:
+        for quota in sorted({of.quota for of in changed}):
             for entry in self._cluster.plugins.quotas.shared.members(quota):
                 if not entry.seen.node and not self._is_handed_on(entry.seen):
                     self.pod_seen(entry.seen, now_s)
         for seen in list(self.others.values()):
             home = self.home(seen)
-            if home is not None and home.quota in changed and self.decides(seen):
+            if home is not None and home.of in changed and self.decides(seen):
                 self.pod_seen(seen, now_s)
 
     def sort(self) -> None:

@@ -85,6 +85,7 @@ class Shard:
         self._lags_since_s = -1e9
         self._must_sort = False
         self._fencing: dict[str, asyncio.Task[None]] = {}
+        self._trouble = ""  # why it could not take part in its last turn
         self.loans = self.rings = 0  # so far
         self.rooms = RoomsOfShard(cluster, pods, now)
 
@@ -186,9 +187,12 @@ class Shard:
             self._table_seen(member, *await self._agreement.read())
             await self._read_holders(member)
             await self._stir(member)
+            self._trouble = ""
             return await self._step(member) if self._leads() else True
         except CotenantError as error:
-            _log.warning("shard %d: %s", member.slot, error)
+            if self._trouble != str(error):
+                _log.warning("shard %d: %s", member.slot, error)
+            self._trouble = str(error)
             return True
 
     def _table_seen(self, member: ShardMember, table: ShardTable, version: int) -> None:
@@ -327,7 +331,7 @@ class Shard:
         member = self.member
         if member is None:
             return "no shard"
-        why = member.standing()
+        why = self._trouble or member.standing()
         words = (
             f"shard {member.slot} of {', '.join(map(str, member.table.slots)) or 'none'}, ring {member.table.epoch}: "
             f"{len(self._open)} nodes, {len(self.territory.borrowed)} of them borrowed, "
@@ -369,7 +373,7 @@ class Shard:
             "nodes": float(len(self._open)),
             "borrowed": float(len(self.territory.borrowed)),
             "lent": float(len(self.territory.away)),
-            "quotas_borrowed": float(len(self.territory.rooms)),
-            "quotas_lent": float(len({key.quota for key in self.territory.rooms_away})),
+            "quotas_borrowed": float(len({of.quota for of in self.territory.rooms})),
+            "quotas_lent": float(len({key.of.quota for key in self.territory.rooms_away})),
             "others": float(len(self.pods.others)),
         }

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import json
+from dataclasses import replace
 from typing import Any, cast
 
 import msgspec
@@ -10,18 +12,20 @@ import pytest
 from tests.fakes.servers.kept_leases import Leases
 
 from cotenant.drivers.kube.leaderelection.election import Timing
+from cotenant.model.errors import InvalidInput
 from cotenant.model.resources import Amounts
-from cotenant.model.shards.table import Loan, QuotaRoom, RoomKey, ShardRing, ShardTable, SlotMember
+from cotenant.model.shards.table import Loan, QuotaRoom, RoomFor, RoomKey, ShardRing, ShardTable, SlotMember
 from cotenant.services.scheduler.shards.agreement import Agreement
 
+TEAM = RoomFor("team")
 TABLE = ShardTable(
     (ShardRing(3, (0, 2)),),
     (SlotMember(0, "a", "t", 3), SlotMember(2, "b", "u", 2)),
     (SlotMember(1, "c", "v", 1),),
     {"n1": Loan(2), "n2": Loan(0, is_lent=True)},
     {
-        RoomKey("team", 2): QuotaRoom(3, Amounts.of({"cpu": 500, "pods": 1}), 7),
-        RoomKey("team", 0): QuotaRoom(granted=Amounts.of({"pods": 9}), is_lent=True, used=Amounts.of({"pods": 2})),
+        RoomKey(TEAM, 2): QuotaRoom(3, Amounts.of({"cpu": 500, "pods": 1}), 7),
+        RoomKey(TEAM, 0): QuotaRoom(granted=Amounts.of({"pods": 9}), is_lent=True, used=Amounts.of({"pods": 2})),
     },
 )
 OTHER = ShardTable((ShardRing(4, (0,)),))
@@ -85,6 +89,84 @@ def test_of_two_that_create_the_table_the_second_is_told_to_read_again() -> None
     del leases.objects["s-shards"]
     assert run(other.replace(OTHER, 7)) is None  # deleted meanwhile
     assert other.conflicts == 2
+
+
+class Older(msgspec.Struct):
+    """The table as versions read and write it that know of no forms: members of four fields, and rooms of eight."""
+
+    rings: tuple[tuple[int, tuple[int, ...]], ...] = ()
+    members: tuple[tuple[int, str, str, int], ...] = ()
+    lost: tuple[tuple[int, str, str, int], ...] = ()
+    asked: dict[str, int] = {}
+    lent: dict[str, int] = {}
+
+
+def members(*formats: int) -> tuple[SlotMember, ...]:
+    return tuple(SlotMember(slot, f"r{slot}", f"t{slot}", 3, form) for slot, form in enumerate(formats))
+
+
+def stored(leases: Leases) -> str:
+    return str((leases.objects["s-shards"].metadata.annotations or {})["cotenant.io/shards"])
+
+
+def store(leases: Leases, text: str) -> None:
+    lease = leases.objects["s-shards"]
+    meta = msgspec.structs.replace(lease.metadata, annotations={"cotenant.io/shards": text})
+    leases.objects["s-shards"] = msgspec.structs.replace(lease, metadata=meta)
+
+
+def test_rooms_of_gangs_and_of_what_nobody_may_preempt_are_kept() -> None:
+    leases = Leases()
+    one = agreement(leases)
+    rooms = {
+        RoomKey(RoomFor("team", preemptible=False), 1): QuotaRoom(2, Amounts.of({"cpu": 500}), 1),
+        RoomKey(RoomFor("team", gang="ns/g"), 1): QuotaRoom(0, granted=Amounts.of({"cpu": 900}), is_lent=True),
+        RoomKey(RoomFor("team"), 1): QuotaRoom(1),
+    }
+    table = replace(TABLE, members=members(2, 2), rooms=rooms)
+    run(one.read())
+    run(one.replace(table, 0))
+    assert run(agreement(leases).read())[0] == table
+
+
+def test_beside_an_older_member_the_table_stays_as_that_one_reads_it() -> None:
+    leases = Leases()
+    one = agreement(leases)
+    table = ShardTable((ShardRing(3, (0, 1)),), members(2, 0), members(2)[:1])
+    run(one.read())
+    run(one.replace(table, 0))
+    older = msgspec.json.decode(stored(leases), type=Older)
+    assert older.members == ((0, "r0", "t0", 3), (1, "r1", "t1", 3))
+    assert run(agreement(leases).read())[0] == table
+    store(leases, msgspec.json.encode(older).decode())  # as it writes it: what others keep is no longer said
+    assert run(one.read())[0].members == members(0, 0)
+
+
+def test_once_all_members_keep_rooms_an_older_one_cannot_read_the_table_and_so_writes_nothing() -> None:
+    leases = Leases()
+    one = agreement(leases)
+    run(one.read())
+    run(one.replace(ShardTable((ShardRing(3, (0, 1)),), members(2, 2)), 0))
+    with pytest.raises(msgspec.ValidationError, match="members"):
+        msgspec.json.decode(stored(leases), type=Older)
+    last = run(one.read())[0]
+    run(one.replace(replace(last, members=(), lost=members(2, 2)), 7))  # the last are lost: it stays so
+    with pytest.raises(msgspec.ValidationError, match="lost"):
+        msgspec.json.decode(stored(leases), type=Older)
+    run(one.replace(ShardTable((ShardRing(4, ()),)), 8))  # and where the last one left, an older one may begin
+    assert msgspec.json.decode(stored(leases), type=Older).rings == ((4, ()),)
+
+
+def test_a_table_of_a_newer_version_is_left_as_it_is_and_said() -> None:
+    leases = Leases()
+    one = agreement(leases)
+    run(one.read())
+    run(one.replace(TABLE, 0))
+    newer = json.loads(stored(leases)) | {"format": 3, "members": [[0, "a", "t", 3, 3, {"more": 1}]]}
+    store(leases, json.dumps(newer))
+    with pytest.raises(InvalidInput, match=r"form 3.*at most 2.*newer version.*update this replica"):
+        run(one.read())
+    assert json.loads(stored(leases)) == newer
 
 
 def holder(one: Agreement) -> str:

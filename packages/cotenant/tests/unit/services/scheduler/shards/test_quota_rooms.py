@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from bench.shards import OneOf, Server, Table
@@ -15,7 +16,7 @@ from cotenant.model.cluster.node import Node
 from cotenant.model.cluster.observed import ObservedPod, OwnedBy
 from cotenant.model.cluster.pod import Pod
 from cotenant.model.groups.gang import GangNotes
-from cotenant.model.groups.quota import NAME, Quota, QuotaObject
+from cotenant.model.groups.quota import NAME, PREEMPTIBLE, Quota, QuotaObject
 from cotenant.model.resources import Amounts
 
 pytestmark = pytest.mark.slow
@@ -31,9 +32,9 @@ def pod(name: str, workload: str, node: str = "", priority: int = 0) -> Observed
     return ObservedPod(made, f"uid-{name}", "cotenant", 0.0, node=node, owned_by=(owner,))
 
 
-def quota(cores: int, name: str = "team", parent: str = "all") -> QuotaObject:
-    amounts = Amounts.of({"cpu": 1000 * cores})
-    return QuotaObject(f"default/{name}", f"uid-{name}", Quota(name, amounts, amounts, parent))
+def quota(cores: int, name: str = "team", parent: str = "all", least: int | None = None) -> QuotaObject:
+    amounts, kept = (Amounts.of({"cpu": 1000 * count}) for count in (cores, cores if least is None else least))
+    return QuotaObject(f"default/{name}", f"uid-{name}", Quota(name, amounts, kept, parent))
 
 
 def parent(cores: int) -> QuotaObject:
@@ -149,14 +150,51 @@ def test_what_is_lent_counts_until_it_is_returned_and_what_ends_is_free_for_all(
     sharing.validate()
 
 
-def test_a_gang_is_decided_by_the_shard_of_its_quota_only() -> None:
+def members(gang: str, count: int, **more: Any) -> list[ObservedPod]:
+    notes = GangNotes(name=gang, min_available=count)
+    made = [replace(pod(f"{gang}-{i}", f"{gang}-w{i}"), demands=Demands(gang=notes)) for i in range(count)]
+    return [replace(one, pod=replace(one.pod, **more)) for one in made] if more else made
+
+
+def test_a_gang_is_decided_by_one_shard_as_a_whole_also_by_lent_room() -> None:
     sharing = Sharing(3, cores=30)
-    notes = GangNotes(name="g", min_available=6)
-    members = [replace(pod(f"g{i}", f"w{i}"), demands=Demands(gang=notes)) for i in range(6)]
-    sharing.submit(*members, *(pod(f"p{i}", f"w{i}") for i in range(12)))
+    busy = slow_owner(sharing)
+    gangs = [members(f"g{number}", 4) for number in range(8)]
+    sharing.submit(*(one for gang in gangs for one in gang))
     sharing.turn(40)
-    assert len({sharing.by[seen.uid] for seen in members}) == 1
-    assert len(sharing.server.bound) == 18
+    placed = [gang for gang in gangs if gang[0].uid in sharing.by]
+    assert 0 < len(placed) < len(gangs)  # those whose own shard is the busy one wait for it
+    assert all(len({sharing.by.get(one.uid) for one in gang}) == 1 for gang in gangs)
+    assert busy.slot not in sharing.by.values()
+    sharing.turn(40)
+    assert not sharing.table.table.rooms
+    sharing.validate()
+
+
+def test_a_gang_for_which_not_all_room_is_there_is_lent_nothing() -> None:
+    sharing = Sharing(3, cores=3)
+    slow_owner(sharing)
+    for number in range(6):
+        sharing.submit(*members(f"g{number}", 4))
+    for _ in range(40):
+        sharing.turn()
+        assert not any(room.is_lent for room in sharing.table.table.rooms.values())
+    assert not sharing.by
+
+
+def test_room_for_pods_that_nobody_may_preempt_is_of_the_guarantee_too() -> None:
+    sharing = Sharing(3, cores=20)
+    sharing.quotas_seen(quota(20, least=6))
+    slow_owner(sharing)
+    kept = [pod(f"k{i}", f"w{i}") for i in range(24)]
+    labels = Labels.of({NAME: "team", PREEMPTIBLE: "false"})
+    sharing.submit(*(replace(one, pod=replace(one.pod, labels=labels)) for one in kept))
+    sharing.turn(40)
+    assert len(sharing.by) == 6
+    sharing.submit(*(pod(f"p{i}", f"w{i}") for i in range(24)))
+    sharing.turn(40)
+    assert len(sharing.by) == 20
+    sharing.validate()
 
 
 def test_a_quota_that_shrinks_or_goes_is_not_lent_any_further() -> None:
