@@ -129,7 +129,7 @@ class Shard:
             return self.territory.owns_group(f"profile:{instruction.key}")
         if isinstance(instruction, Evict):
             entry = self._cluster.find(instruction.victim.key)
-            return entry is not None and self.territory.owns_group(self.pods.group(entry.seen))
+            return entry is not None and self.territory.owns_group(self.pods.group(entry.seen, runs=True))
         return True
 
     # ---- a term
