@@ -210,6 +210,7 @@ LONGEST = (
     "tests/property/placement/test_extenders.py",
     "packages/cotenant/tests/unit/services/scheduler/shards/test_quota_rooms.py",
     "tests/property/shards/test_quota_rooms.py",
+    "tests/property/shards/test_preempting.py",
 )
 _RANK = {unit: rank for rank, unit in enumerate(LONGEST)}
 

@@ -297,6 +297,7 @@ class Shard:
         if self._now() < self._wanted_at_s + _WANTED_S or member.standing():
             return ()
         self._wanted_at_s = self._now()
+        self._cluster.closed.refused(member.refused)
         self._give_back_idle(member)
         wanted: dict[str, None] = {}
         for pods, rooms in self._cluster.closed.helpful(_MAX_SHAPES):
