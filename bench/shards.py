@@ -11,7 +11,8 @@ time of each, it does not show wall time; the first third of the pods is not tim
 
 `violating`: percent of the services whose slowdown, 1 + sensitivity x the pressure of the others over half a node (the
 lab's linear law), is beyond what they tolerate, all services of the cluster counted. `foreign`: percent of pods on
-borrowed nodes. `conflicts`: percent of binds that the server refused, and of nodes asked for that were not lent.
+borrowed nodes. `busiest`: percent of the pods placed by the shard that placed the most. `conflicts`: percent of binds
+that the server refused, and of nodes asked for that were not lent.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import gc
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -252,6 +254,7 @@ async def measure(given: World, shards: int, by: str, per_round: int) -> dict[st
     by_uid = {pod.uid: pod for pod in given.arrivals}
     waiting, foreign, asked, quiet = list(given.arrivals), 0, set[tuple[str, int]](), 0
     told: list[ObservedPod] = []
+    bound_by: Counter[int] = Counter()
     warm = len(given.arrivals) // 3
     timed = len(given.arrivals)
     while quiet < 12:
@@ -262,7 +265,7 @@ async def measure(given: World, shards: int, by: str, per_round: int) -> dict[st
                 one.timer = Timer()
         arriving, waiting = waiting[:per_round], waiting[per_round:]
         news, told = [*arriving, *told], []
-        for one in all_of:
+        for number, one in enumerate(all_of):
             one.now_s += 0.5 if not arriving else 0.02
             for pod in news:
                 one.timer.run("events", partial(one.seen, pod))
@@ -278,6 +281,7 @@ async def measure(given: World, shards: int, by: str, per_round: int) -> dict[st
                     one.cluster.bind_failed(bind.uid, "Conflict", one.now_s)
                     continue
                 one.timer.run("events", partial(one.cluster.bound, bind.uid, one.now_s))
+                bound_by[number] += 1
                 if one.shard is not None and bind.node in one.shard.territory.borrowed:
                     foreign += 1
                 told.append(replace(pod, node=bind.node))
@@ -285,8 +289,9 @@ async def measure(given: World, shards: int, by: str, per_round: int) -> dict[st
         quiet = 0 if waiting or told else quiet + 1
     lent = sum(one.shard.loans for one in all_of if one.shard is not None)
     busiest = max((one.timer for one in all_of), key=lambda timer: timer.total)
+    most = max(bound_by.values(), default=0)
     pods = len(given.arrivals)
-    us = 1e6 / timed
+    us = 1e6 / max(1, timed)
     tries = len(server.bound) + server.refused + len(asked)
     return {
         "nodes": len(given.nodes),
@@ -295,6 +300,7 @@ async def measure(given: World, shards: int, by: str, per_round: int) -> dict[st
         "us_a_pod": round(busiest.total * us, 1),
         **{part: round(seconds * us, 1) for part, seconds in busiest.parts.items()},
         "placed": len(server.bound),
+        "busiest": round(100 * most / max(1, len(server.bound)), 1),
         "foreign": round(100 * foreign / pods, 2),
         "conflicts": round(100 * (server.refused + max(0, len(asked) - lent)) / max(1, tries), 2),
         "violating": round(violating(given, server.bound), 3),

@@ -215,6 +215,7 @@ LONGEST = (
     "packages/cotenant/tests/unit/services/scheduler/shards/test_quota_rooms.py",
     "tests/property/shards/test_quota_rooms.py",
     "tests/property/shards/test_as_one.py",
+    "tests/property/shards/test_preempting.py",
 )
 _RANK = {unit: rank for rank, unit in enumerate(LONGEST)}
 

@@ -49,6 +49,7 @@ APART = {
     "ray",
     "right_sizing",  # needs the traces
     "shards",  # minutes
+    "shards_quality",  # minutes
     "shards_quota",  # minutes
     "shared_predictions",  # needs the traces
     "soak",
@@ -92,6 +93,11 @@ def test_make_bench_runs_every_benchmark_that_there_is() -> None:
         ("extender", ("--cycles", "2", "--few", "20", "--many", "40"), {"cpu_ms_call", "p99_ms", "busy"}),
         ("coldstart", ("--repeats", "1"), {"wall_s", "peak_mib"}),
         ("shards_quota", ("--nodes", "6", "--shards", "2", "--seconds", "4"), {"wait_s", "used", "over"}),
+        (
+            "shards_quality",
+            ("--nodes", "12", "--pods", "12", "--at-once", "4", "--shards", "2", "--seeds", "0", "2"),
+            {"by_workload", "difference", "busiest"},
+        ),
         ("nodetick", ("--groups", "10", "--ticks", "5"), {"tick_ms", "p99_ms", "first_ms"}),
         ("keeper", ("--leases", "5", "--repeats", "2"), {"cpu_ms", "us_each", "syncs"}),
         (

@@ -55,6 +55,11 @@ class ClosedNodes:
             if name in assignments.encoder.closed:
                 assignments.set_closed(name, False)
                 self._pods.happened.add(EventKind.NODE_ADDED)
+                self._components.elsewhere.opened()
+
+    def refused(self, names: frozenset[str]) -> None:
+        """Those of the closed ones that are not to be had now: pods that wait for their room may preempt."""
+        self._components.elsewhere.refused(names)
 
     def give_up(self, uid: str, now_s: float) -> bool:
         """Forget a pending pod, for which another decides from now on. False = its bind is decided or under way."""

@@ -15,6 +15,7 @@ from cotenant.engine.cycle.eviction.losses import JobLosses
 from cotenant.engine.cycle.eviction.nominations import Nominations
 from cotenant.engine.cycle.eviction.preempting import Preempting
 from cotenant.engine.cycle.eviction.preemption import DisruptionBudgets
+from cotenant.engine.cycle.eviction.room_elsewhere import RoomElsewhere
 from cotenant.engine.cycle.placing import Placing
 from cotenant.engine.cycle.queue import SchedulingQueue
 from cotenant.engine.cycle.round_placing import RoundPlacing, of_round_policy
@@ -41,6 +42,7 @@ class ClusterComponents:
     placing: Placing
     preempting: Preempting
     clearing: Clearing
+    elsewhere: RoomElsewhere
 
     def __init__(
         self,
@@ -97,6 +99,7 @@ class ClusterComponents:
             self.assignments, self.nominations, self._budgets, profile, self.placing, self.losses
         )
         self.clearing = Clearing(self.assignments, profile)
+        self.elsewhere = RoomElsewhere(self.assignments, self.placing)
 
     def _is_going(self, entry: PodInfo) -> bool:
         return self.preempting.is_going(entry) or any(

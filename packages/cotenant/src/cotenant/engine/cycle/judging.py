@@ -150,6 +150,10 @@ class Judging:
                 if words or not self._components.preempting.could_help(entry):
                     done = True
                     break
+                words = self._components.elsewhere.awaited(entry, group.pods, now_s)
+                if words:
+                    done = True
+                    break
                 if allowance == 0:
                     break
                 allowance -= 1

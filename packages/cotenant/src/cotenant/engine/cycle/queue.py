@@ -237,6 +237,15 @@ class SchedulingQueue:
         """How many groups wait for an event."""
         return len(self._waiting)
 
+    def hurry(self, group: QueuedGroup, now_s: float, event: str) -> None:
+        """Try a group at once that is unschedulable or in back-off: what it waits for is kept for a moment only."""
+        if group.standing is QueueStanding.UNSCHEDULABLE:
+            self.wake(group, now_s, event, at_once=True)
+        elif group.standing is QueueStanding.BACKOFF and group.pods:
+            group.standing = QueueStanding.ACTIVE
+            self._push(group)
+            self._count(event, group.standing, len(group.pods))
+
     def release(self, now_s: float) -> None:
         """Activate groups whose back-off is over, and wake those that have been unschedulable for the flush time."""
         while self._backing_off and self._backing_off[0][0] <= now_s:

@@ -35,12 +35,12 @@ class Waking:
 
     def next_s(self) -> float:
         """When there may be something to wake; -inf = at once, inf = never."""
-        assignments = self._components.assignments
+        assignments, due_s = self._components.assignments, min(self._overdue_at_s, self._components.elsewhere.due_s)
         if self._components.queue.unschedulable_groups() and (
             self._pods.happened or assignments.changed or (assignments.stirred and self._components.nominations.by_uid)
         ):
-            return min(self._wake_again_s(), self._overdue_at_s)
-        return self._overdue_at_s
+            return min(self._wake_again_s(), due_s)
+        return due_s
 
     def wake(self, now_s: float) -> None:
         """Wake groups that events may help; for row-local filters, exactly those that now pass on a changed row."""
@@ -48,6 +48,8 @@ class Waking:
         stirred = self._components.assignments.stirred
         if self._overdue_at_s <= now_s:
             self._wake_nominated(None, now_s)
+        for group in self._components.elsewhere.take_due(self._components.queue.group_of, now_s):
+            self._components.queue.hurry(group, now_s, EventKind.NODE_ADDED.value)
         if not (happened or rows or stirred) or now_s < self._wake_again_s():
             return
         self._woken_s = now_s

@@ -103,6 +103,11 @@ class ShardMember:
         """Whether others count this term as over: it must end."""
         return any(member.token == self.token for member in self._table.lost)
 
+    @property
+    def refused(self) -> frozenset[str]:
+        """Nodes that are not asked for now: they were refused, or did not help."""
+        return frozenset(self._refused_s)
+
     def standing(self) -> str:
         """What it waits for, for a person; empty where it acts by the newest ring."""
         table = self._table

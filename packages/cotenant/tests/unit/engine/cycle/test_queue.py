@@ -205,6 +205,21 @@ def test_the_longest_waiting_group_is_flushed_first_and_not_before_its_time() ->
     assert [group.key for group in waiting.unschedulable()] == ["b", "a"]
 
 
+def test_a_group_that_is_hurried_does_not_wait_for_its_back_off() -> None:
+    waiting = queue()
+    resting, idle = add(waiting, "a", "a"), add(waiting, "b", "b")
+    for group in (resting, idle):
+        waiting.refuse(group, WHY, 0.0)
+    waiting.wake(resting, 0.0, "Event")
+    assert resting.standing is QueueStanding.BACKOFF
+    waiting.hurry(resting, 0.0, "Event")
+    waiting.hurry(idle, 0.0, "Event")
+    assert sorted(take(waiting)) == ["a", "b"]
+    waiting.hurry(idle, 0.0, "Event")  # it is tried already
+    waiting.release(2.0)
+    assert sorted(take(waiting)) == ["a", "b"]
+
+
 def test_pods_are_counted_by_event_and_queue() -> None:
     waiting = queue()
     group = add(waiting, "a", "k")

@@ -136,6 +136,10 @@ def test_a_node_is_lent_when_its_owners_binds_have_ended_and_comes_back() -> Non
     made.turn(times=3)
     assert made.owners(node) == [1]
     assert node not in made.table.loans
+    assert made.members[0].refused == {node}  # it is not asked for again at once
+    made.now_s += LIMITS.refused_s
+    made.turn(0)
+    assert not made.members[0].refused
 
 
 def test_a_lost_borrowers_node_stays_closed_until_it_is_fenced() -> None:

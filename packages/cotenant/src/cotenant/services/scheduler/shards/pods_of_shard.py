@@ -18,7 +18,7 @@ from cotenant.model.groups.quota import NAME as QUOTA_LABEL
 from cotenant.model.groups.reservation import Reservation
 from cotenant.model.shards.table import RoomFor
 from cotenant.policy.placement.gangs.spec import gang_key
-from cotenant.policy.sharding.groups import Belonging, group_of
+from cotenant.policy.sharding.groups import Belonging, group_of, is_judged_with_its_workload
 
 _REMEMBERED = 65536  # groups, all forgotten when there are more
 
@@ -52,22 +52,22 @@ class PodsOfShard:
 
     # ---- the group of a pod
 
-    def group(self, seen: ObservedPod) -> str:
-        """The key by which a pod has its shard."""
+    def group(self, seen: ObservedPod, runs: bool = False) -> str:
+        """The key by which a pod has its shard. `runs`: by which a running one has the shard that evicts it, which is
+        always with its workload, of which so many may go at a time.
+        """
         if seen.reservation:
             return group_of(Belonging(seen.uid, reservation=seen.reservation))
         plugins, pod = self._cluster.plugins, seen.pod
         gang = gang_key(pod, seen.demands.gang)
         tree = plugins.quotas.tree_of(pod.namespace, pod.labels.get(QUOTA_LABEL) or "")
         gangs = (gang, *plugins.gangs.tied_to(gang)) if gang else ()
-        return group_of(self._belonging(seen, tree, gangs))
+        return group_of(self._belonging(seen, tree, gangs, runs))
 
-    def _belonging(self, seen: ObservedPod, tree: str | None, gangs: tuple[str, ...]) -> Belonging:
+    def _belonging(self, seen: ObservedPod, tree: str | None, gangs: tuple[str, ...], runs: bool = False) -> Belonging:
         controller, affinity = "", seen.pod.node_affinity
-        for owner in seen.owned_by:
-            if owner.controller:
-                controller = owner.uid
-                break
+        if runs or is_judged_with_its_workload(seen.pod, bool(seen.volumes) or seen.demands.claims is not None):
+            controller = next((owner.uid for owner in seen.owned_by if owner.controller), "")
         pinned = affinity.pinned if affinity is not None else None
         return Belonging(seen.uid, tree, gangs, pinned or "", controller)
 

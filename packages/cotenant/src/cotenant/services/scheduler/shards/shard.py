@@ -130,7 +130,7 @@ class Shard:
             return self.territory.owns_group(f"profile:{instruction.key}")
         if isinstance(instruction, Evict):
             entry = self._cluster.find(instruction.victim.key)
-            return entry is not None and self.territory.owns_group(self.pods.group(entry.seen))
+            return entry is not None and self.territory.owns_group(self.pods.group(entry.seen, runs=True))
         return True
 
     # ---- a term
@@ -301,6 +301,7 @@ class Shard:
         if self._now() < self._wanted_at_s + _WANTED_S or member.standing():
             return ()
         self._wanted_at_s = self._now()
+        self._cluster.closed.refused(member.refused)
         self._give_back_idle(member)
         wanted: dict[str, None] = {}
         for pods, rooms in self._cluster.closed.helpful(_MAX_SHAPES):

@@ -139,7 +139,7 @@ def test_where_the_quotas_shard_is_busy_others_ask_for_room_and_return_it() -> N
 def test_what_is_lent_counts_until_it_is_returned_and_what_ends_is_free_for_all() -> None:
     sharing = Sharing(2, cores=8)
     slow_owner(sharing)
-    sharing.submit(*(pod(f"p{i}", f"w{i}") for i in range(20)))
+    sharing.submit(*(pod(f"p{i}", f"w{i}") for i in range(40)))  # more of the other shard than the quota has room for
     sharing.turn(40)
     placed = set(sharing.server.bound)
     assert 0 < len(placed) <= 8
@@ -221,7 +221,8 @@ def test_who_asks_for_a_pod_is_told_whose_room_it_waits_for() -> None:
     sharing = Sharing(2, cores=2)
     busy = slow_owner(sharing)
     other = sharing.all[1 - busy.slot]
-    theirs = [f"w{i}" for i in range(20) if other.pods._owns(f"workload:w{i}")]
+    homes = {f"w{i}": other.pods.home(pod(f"pw{i}", f"w{i}")) for i in range(20)}
+    theirs = [name for name, home in homes.items() if home is not None and other.pods._owns(home.group)]
     sharing.submit(*(pod(f"p{name}", name) for name in theirs))
     said: set[str] = set()
     for _ in range(20):

@@ -10,7 +10,9 @@ from bench.shards import One, OneOf, Server, Table, violating, world
 from cotenant.engine.framework.instructions import Bind
 from cotenant.engine.plugins.quotas.status import QuotaStatus
 from cotenant.engine.sharding.territory import Territory
+from cotenant.model.cluster.affinity import PodTerm
 from cotenant.model.cluster.demands import Demands
+from cotenant.model.cluster.labels import LabelSelector
 from cotenant.model.cluster.node import Node
 from cotenant.model.cluster.observed import ObservedPod, OwnedBy
 from cotenant.model.cluster.pod import Pod
@@ -25,6 +27,13 @@ def pod(name: str, workload: str, node: str = "") -> ObservedPod:
     owner = OwnedBy("apps/v1", "ReplicaSet", workload, workload, controller=True)
     requests = Amounts.of({"cpu": 1000, "memory": GIB})
     return ObservedPod(Pod(name, requests=requests), f"uid-{name}", "cotenant", 0.0, node=node, owned_by=(owner,))
+
+
+def apart(name: str, workload: str) -> ObservedPod:
+    """One whose workload is spread over zones."""
+    seen, chosen = pod(name, workload), LabelSelector.of({"app": workload})
+    zone = PodTerm("topology.kubernetes.io/zone", chosen, weight=10)
+    return replace(seen, pod=replace(seen.pod, anti_affinity=(zone,)))
 
 
 class Together:
@@ -70,9 +79,11 @@ class Together:
 
 def test_each_pod_and_each_node_has_one_shard() -> None:
     shards = Together(3)
-    shards.submit(*(pod(f"p{i}", f"w{i % 7}") for i in range(14)))
+    shards.submit(*(apart(f"p{i}", f"w{i % 7}") for i in range(14)))
     assert all(len(shards.deciding_for(f"p{i}")) == 1 for i in range(14))
     assert all(shards.deciding_for(f"p{i}") == shards.deciding_for(f"p{i + 7}") for i in range(7))
+    shards.submit(*(pod(f"q{i}", "one") for i in range(14)))  # without rules about one another
+    assert {*map(tuple, map(shards.deciding_for, (f"q{i}" for i in range(14))))} == {(0,), (1,), (2,)}
     opened = [sum(node.name not in one.cluster.closed.names for node in NODES) for one in shards.all]
     assert sum(opened) == len(NODES)
     assert all(opened)
@@ -106,7 +117,7 @@ def test_a_gang_that_needs_nodes_of_others_starts_whole() -> None:
 
 def test_who_asks_for_a_pod_of_another_shard_is_told_which_it_is() -> None:
     shards = Together(2)
-    shards.submit(pod("p", "w"))
+    shards.submit(apart("p", "w"), pod("q", "w"))
     (mine,) = shards.deciding_for("p")
     other = shards.all[1 - mine].shard
     own = shards.all[mine].shard
@@ -116,10 +127,11 @@ def test_who_asks_for_a_pod_of_another_shard_is_told_which_it_is() -> None:
         f"shard {mine}, replica-{mine}, decides for it, by workload w; this is shard {1 - mine}"
     )
     assert own.of_pod("default/p") == f"shard {mine}, this one, decides for it, by workload w"
+    assert "decides for it, by its UID" in own.of_pod("default/q")
     assert own.of_pod("default/nobody") == ""
     assert "ring 2" in own.standing()
     assert own.samples()["nodes"] + other.samples()["nodes"] == len(NODES)
-    assert other.samples()["others"] == 1.0
+    assert other.samples()["others"] + own.samples()["others"] == 2.0
 
 
 def test_a_status_of_what_all_engines_count_is_written_by_one() -> None:
