@@ -11,7 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
+from shutil import rmtree
+from tempfile import mkdtemp
 from typing import Any
+from weakref import finalize
 
 from tests.fakes.node.fake_nvml import FakeNvml, Gpu
 
@@ -19,7 +22,7 @@ from cotenant.drivers.gpu.knobs import GpuKnobs
 from cotenant.drivers.gpu.nvml import GpuReader
 from cotenant.model.cluster.qos import PriorityClass, QoSClass
 from cotenant.model.devices.card_sample import CardPath
-from cotenant.model.machine.knob import Knob, KnobTarget
+from cotenant.model.machine.knob import UNLIMITED, Knob, KnobTarget
 from cotenant.model.machine.knob_values import parse_cpu_max
 from cotenant.model.machine.node_pod import NodePod, NodePodPhase
 from cotenant.model.machine.node_state import PPM, GroupUse, HostUse, NodeState, PodUse, ServiceHealth
@@ -30,6 +33,7 @@ OBJECTIVE_US = 500_000
 SERVICE = "llm"
 CARD_MIB = 80 * 1024
 _LINK_BPS = 20_000_000_000
+CLOCK_MHZ = 1980
 _DRAW_MW = 600_000
 _SHARED = {"b": 0, "c": 0, "d": 1, "e": 2}  # pods and the index of their card, beside the service on card 0
 _APART = {"b": 1, "c": 2, "d": 3, "e": 4}
@@ -75,6 +79,8 @@ class CardNode:
     limits: dict[str, float] = field(default_factory=dict)  # CPUs, by group
     frozen: set[str] = field(default_factory=set)
     threads: int = 100
+    slices: set[str] = field(default_factory=set)  # cards with a short time-slice
+    follows_slice: bool = False  # whether the server waits less with one
     stays_slow: bool = False
     uid_of: dict[int, str] = field(default_factory=dict)
 
@@ -91,7 +97,9 @@ class CardNode:
         self.reader = GpuReader(
             self.nvml, lambda pid: self.uid_of.get(pid, ""), lambda bus: _ROOTS[int(bus.split(":")[1], 16)]
         )
-        self.knobs = GpuKnobs(self.nvml, Path("/nowhere"))
+        locks = mkdtemp(prefix="cotenant-test-")
+        finalize(self, rmtree, locks, ignore_errors=True)
+        self.knobs = GpuKnobs(self.nvml, Path(locks))
 
     @property
     def cards(self) -> Mapping[str, int]:
@@ -101,6 +109,8 @@ class CardNode:
     def obey(self, verdict: PolicyVerdict) -> None:
         """Apply the verdict's knobs and begin its evictions; a limit of power is given back when it is not held."""
         self.limits, self.frozen, self.threads, power = {}, set(), 100, {gpu.uuid: 700_000 for gpu in self.nvml.gpus}
+        clocks = dict.fromkeys(power, UNLIMITED)
+        self.slices = set()
         for wish in verdict.knobs:
             match wish.target.knob:
                 case Knob.CPU_MAX:
@@ -109,10 +119,17 @@ class CardNode:
                     self.frozen.add(wish.target.group)
                 case Knob.GPU_POWER:
                     power[wish.target.group] = int(wish.value)
+                case Knob.GPU_CLOCKS:
+                    clocks[wish.target.group] = wish.value
+                case Knob.GPU_TIMESLICE:
+                    self.slices.add(wish.target.group)
                 case Knob.MPS_THREADS:
                     self.threads = int(wish.value)
         for uuid, limit_mw in power.items():
             self.knobs.write(KnobTarget(uuid, Knob.GPU_POWER), str(limit_mw))
+        for uuid, lock in clocks.items():
+            if lock != UNLIMITED or self.nvml.nvmlDeviceGetHandleByUUID(uuid.encode()).clocks_mhz is not None:
+                self.knobs.write(KnobTarget(uuid, Knob.GPU_CLOCKS), lock)
         for eviction in verdict.evictions:
             self.leaves.setdefault(eviction.uid.removeprefix("uid-"), self.at_s + self.grace_s)
 
@@ -124,6 +141,8 @@ class CardNode:
         load = (self.load_growth if planted else 1.0) * self.random.gauss(1, 0.05)
         self._turn_cards(active, load)
         harm = active[self.guilty] if self.guilty and planted else 0.0
+        if self.follows_slice and "GPU-0" in self.slices:
+            harm *= 0.1
         if self.stays_slow and planted:
             harm = 0.9
         # A server with continuous batching: its queue grows as the batch takes longer and as more is asked for.
@@ -165,7 +184,8 @@ class CardNode:
         share = min(1.0, self.limits.get(f"batch/{name}", 9.0) / max(0.1, wanted))
         gpu = self.nvml.gpus[self.cards[name]]
         power = min(1.0, gpu.power_mw / _DRAW_MW)
-        return float(wanted * share**self.law.follows_cpu * power**self.law.follows_power)
+        clock = 1.0 if gpu.clocks_mhz is None else min(1.0, gpu.clocks_mhz[1] / CLOCK_MHZ) ** 2
+        return float(wanted * share**self.law.follows_cpu * power**self.law.follows_power * clock)
 
     def _wanted(self, name: str, planted: bool) -> float:
         before = self.on[name]

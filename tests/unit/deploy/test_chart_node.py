@@ -404,6 +404,16 @@ def test_knobs_of_cards_are_the_keepers_where_they_are_named() -> None:
 
 
 @helm_only
+def test_time_slices_and_mig_are_set_where_asked_and_mig_where_the_kubelet_can_be_asked() -> None:
+    cards = "--set=node.gpu.cards={GPU-5ce1ab00}"
+    assert (keeper(cards)["gpu_timeslices"], keeper(cards)["gpu_mig"]) == (False, False)
+    asked = keeper(cards, "--set=node.gpu.timeSlices=true,node.gpu.mig=true,node.gpu.runtimeClass=nvidia")
+    assert (asked["gpu_timeslices"], asked["gpu_mig"]) == (True, True)
+    assert "need node.gpu.cards" in refusal("--set=node.gpu.mig=true")
+    assert "node.gpu.mig needs node.gpu.runtimeClass" in refusal(cards, "--set=node.gpu.mig=true")
+
+
+@helm_only
 def test_beside_gpus_the_keeper_asks_the_kubelet_who_was_given_which() -> None:
     mount = {"name": "pod-resources", "mountPath": "/var/lib/kubelet/pod-resources", "readOnly": True}
     values = "--set=node.gpu.runtimeClass=nvidia,node.kubeletFolder=/mnt/kubelet/"

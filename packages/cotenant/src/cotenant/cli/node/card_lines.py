@@ -9,14 +9,16 @@ from cotenant.model.machine.counters import GpuCounters, GpuPodUse
 from cotenant.model.machine.knob import Knob, KnobScope
 
 _GIB = 1 << 30
+_UNDONE = ("refused", "returning")
 _MPS = {knob.value for knob in Knob if knob.scope is KnobScope.MPS}
 
 
 def card_lines(gpus: Sequence[GpuCounters], answer: JsonMapping) -> list[str]:
     """`answer`: the agent's, which knows pods' names and what is held; without one pods have their UIDs."""
     names = {entry["uid"]: entry["pod"] for entry in answer["state"]["pods"]} if answer["up"] else {}
-    held = [entry for entry in answer.get("holds", ()) if entry["state"] == "held"]
-    lines = [_line(gpu, names, held) for gpu in gpus]
+    holds = answer.get("holds", ())
+    held = [entry for entry in holds if entry["state"] == "held"]
+    lines = [_line(gpu, names, held) + _not_held(gpu, holds) for gpu in gpus]
     if answer["up"]:
         lines += _idle(answer["state"].get("idle_gpus") or {})
     of_clients = [_shown(entry) for entry in held if entry["target"]["knob"] in _MPS]
@@ -53,6 +55,16 @@ def _line(gpu: GpuCounters, names: JsonMapping, held: Sequence[JsonMapping]) -> 
     mine = ", ".join(_shown(entry) for entry in held if entry["target"]["group"] == gpu.uuid)
     line = ", ".join(parts)
     return line + (f"; {users}" if users else "") + (f"; held: {mine}" if mine else "")
+
+
+def _not_held(gpu: GpuCounters, holds: Sequence[JsonMapping]) -> str:
+    """What the agent asked for and this card did not do, or has not given back yet."""
+    found = [
+        f"{entry['target']['knob']} ({entry['detail']})"
+        for entry in holds
+        if entry["target"]["group"] == gpu.uuid and entry["state"] in _UNDONE and entry.get("detail")
+    ]
+    return f"; not done: {', '.join(found)}" if found else ""
 
 
 def _user(use: GpuPodUse, names: JsonMapping) -> str:

@@ -38,7 +38,8 @@ def read_pmon(text: str) -> dict[int, tuple[GpuProcess, ...]]:
         processes = found.setdefault(int(gpu), [])
         if pid.isdecimal():
             sm, memory = (amount(fields.get(name), "%") for name in ("sm", "mem"))
-            processes.append(GpuProcess(int(pid), sm_permille=sm, memory_permille=memory))
+            is_client = fields.get("type", "").startswith("M+")  # of the Multi-Process Service
+            processes.append(GpuProcess(int(pid), mps=is_client, sm_permille=sm, memory_permille=memory))
     return {gpu: tuple(processes) for gpu, processes in found.items()}
 
 
@@ -50,7 +51,10 @@ def with_processes(uses: Sequence[GpuUse], found: Mapping[int, Sequence[GpuProce
         for process in () if use.instance else found.get(use.index, ()):
             earlier = known.get(process.pid, process)
             known[process.pid] = replace(
-                earlier, sm_permille=process.sm_permille, memory_permille=process.memory_permille
+                earlier,
+                mps=earlier.mps or process.mps,
+                sm_permille=process.sm_permille,
+                memory_permille=process.memory_permille,
             )
         made.append(replace(use, processes=tuple(known.values())))
     return made

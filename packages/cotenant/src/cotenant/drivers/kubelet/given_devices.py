@@ -14,6 +14,7 @@ import functools
 import logging
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from cotenant.drivers.cri.client import CriClient
@@ -40,6 +41,8 @@ _FIELDS: Fields = {
         "containers": (3, "*ContainerResources"),
     },
     "ListResponse": {"pod_resources": (1, "*PodResources")},
+    "GetAllocatableResourcesRequest": {},
+    "GetAllocatableResourcesResponse": {"devices": (1, "*ContainerDevices")},
 }
 _log = logging.getLogger(__name__)
 
@@ -66,6 +69,32 @@ def ask_kubelet(client: CriClient) -> Given:
     if len(found) > MAX_DEVICES:
         raise Transient(f"the kubelet lists {len(found)} devices of containers, more than {MAX_DEVICES}")
     return tuple(sorted(found))
+
+
+@dataclass(frozen=True, slots=True)
+class KubeletDevices:
+    """Devices that pods hold, and all that device plugins offer, healthy or not."""
+
+    given: Given = ()
+    offered: tuple[str, ...] = ()
+
+
+def devices_of_kubelet(folder: Path, timeout_s: float = 2.0) -> KubeletDevices:
+    """What the kubelet in `folder` gave and offers, asked now; nothing where there is no kubelet. For those who may
+    take a device away: raises `Transient` where there is one that does not say it.
+    """
+    if not _exists(folder):
+        return KubeletDevices()
+    socket = folder / POD_RESOURCES
+    client = CriClient(str(socket), timeout_s, kinds=messages)
+    try:
+        given = ask_kubelet(client)
+        answer = client.call("GetAllocatableResources", _SERVICE)
+        return KubeletDevices(given, tuple(sorted({one for kind in answer.devices for one in kind.device_ids})))
+    except CotenantError as error:
+        raise Transient(f"which pods hold devices is not known: the kubelet at {socket}: {error}") from error
+    finally:
+        client.close()
 
 
 class GivenDevices:

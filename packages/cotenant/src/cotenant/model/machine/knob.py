@@ -68,6 +68,8 @@ class Knob(StrEnum):
     NETWORK_LOSS = "network.loss", KnobScope.NETWORK  # of a million packets from there so many are lost, "0" is usual
     GPU_POWER = "gpu.power", KnobScope.GPU  # milliwatts at most
     GPU_CLOCKS = "gpu.clocks", KnobScope.GPU  # "MIN MAX" of the graphics clock in MHz, or "max" without a lock
+    GPU_TIMESLICE = "gpu.timeslice", KnobScope.GPU  # of each process in turn: default, short, medium or long
+    GPU_MIG = "gpu.mig", KnobScope.GPU  # profiles of a divided card's instances in order, as "1g.10gb 3g.40gb"; "none"
     # of clients that start from now on; those that run keep what they have
     MPS_THREADS = "mps.threads", KnobScope.MPS  # percent of a card's threads for each client
     MPS_MEMORY = "mps.memory", KnobScope.MPS  # MiB of a device for each client; the group is SERVER/DEVICE

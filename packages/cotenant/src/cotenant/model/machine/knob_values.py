@@ -12,6 +12,7 @@ bandwidth.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from cotenant.model.cpus.cpulist import format_cpus, parse_cpus
@@ -29,12 +30,17 @@ MAX_LOSS_PPM = 999_999
 MAX_POWER_MW = 10_000_000
 MAX_CLOCK_MHZ = 20_000
 MAX_DEVICE_MIB = 1 << 24
+SHORT_SLICE = "short"
+TIME_SLICES = ("default", SHORT_SLICE, "medium", "long")  # by NVIDIA's number
+NO_INSTANCES = "none"
+MAX_INSTANCES = 32
 _LARGEST_PAGE_BYTES = 64 << 10
 _OF_MEMORY = frozenset({Knob.MEMORY_MIN, Knob.MEMORY_LOW, Knob.MEMORY_HIGH, Knob.MEMORY_MAX})
 DEVICE_LIMITS = ("rbps", "wbps", "riops", "wiops")  # in the order the kernel prints them
 
 _NUMBER = re.compile(r"[0-9]{1,19}")
 _DEVICE = re.compile(r"[0-9]{1,7}:[0-9]{1,7}")
+_PROFILE = re.compile(r"[1-9]g\.[0-9]{1,4}gb([+-][a-z]{1,8}(\.[a-z]{1,8})?){0,3}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +133,22 @@ def parse_clocks(text: str) -> tuple[int, int] | None:
     return clocks[0], clocks[1]
 
 
+def parse_profiles(text: str) -> tuple[str, ...]:
+    """Profiles of MIG instances, in order; () for none."""
+    names = tuple(sorted(text.split()))
+    if names == (NO_INSTANCES,):
+        return ()
+    if not names or len(names) > MAX_INSTANCES or not all(_PROFILE.fullmatch(name) for name in names):
+        expected = f'profiles such as "1g.10gb 3g.40gb" (nvidia-smi mig -lgip), at most {MAX_INSTANCES}, or "none"'
+        raise InvalidInput(str(Knob.GPU_MIG), text, expected)
+    return names
+
+
+def format_profiles(names: Iterable[str]) -> str:
+    """The canonical text of MIG instances' profiles."""
+    return " ".join(sorted(names)) or NO_INSTANCES
+
+
 def parse_io_weight(text: str) -> int:
     """The default weight of "default N" (or "N")."""
     expected = '"default N", N 1 to 10000'
@@ -173,6 +195,8 @@ def is_default(knob: Knob, value: str) -> bool:
             return value == "default 100"
         case Knob.NETWORK_RATE | Knob.GPU_CLOCKS:
             return value == UNLIMITED
+        case Knob.GPU_TIMESLICE:
+            return value == TIME_SLICES[0]
         case Knob.MPS_THREADS:
             return value == "100"
         case Knob.CPUSET_CPUS | Knob.IO_MAX:
@@ -240,6 +264,12 @@ def canonical(knob: Knob, text: str) -> str:
         case Knob.GPU_CLOCKS:
             clocks = parse_clocks(text)
             return UNLIMITED if clocks is None else f"{clocks[0]} {clocks[1]}"
+        case Knob.GPU_TIMESLICE:
+            if text.strip() not in TIME_SLICES:
+                raise InvalidInput(field, text, f"one of {', '.join(TIME_SLICES)}")
+            return text.strip()
+        case Knob.GPU_MIG:
+            return format_profiles(parse_profiles(text))
         case Knob.MPS_THREADS:
             return str(_number(knob, text.strip(), 1, 100, "1 to 100 percent"))
         case Knob.MPS_MEMORY:

@@ -35,6 +35,7 @@ from cotenant.engine.node.interfaces import Keeper, PodDiscovery
 from cotenant.engine.node.mode import AgentMode
 from cotenant.engine.node.problems import NodeProblem
 from cotenant.engine.node.recovery.settings import RecoverySettings
+from cotenant.engine.node.recovery.stages import RecoveryRung
 from cotenant.model.autonomy.autonomy import Action
 from cotenant.model.kubelet.facts import KubeletFacts
 from cotenant.model.machine.knob import Knob, KnobScope
@@ -151,7 +152,13 @@ def knobs_of_cards(recovery: RecoverySettings | None) -> frozenset[Knob]:
     """The knobs of GPUs that the settings name. Whether the keeper grants them, and the card has them, it says then."""
     if recovery is None:
         return frozenset()
-    named = ((Knob.GPU_POWER, bool(recovery.cards)), (Knob.MPS_THREADS, recovery.threads_percent > 0))
+    cards, rungs = bool(recovery.cards), recovery.rungs
+    named = (
+        (Knob.GPU_POWER, cards),
+        (Knob.GPU_CLOCKS, cards and RecoveryRung.CLOCKS in rungs),
+        (Knob.GPU_TIMESLICE, cards and RecoveryRung.TIMESLICE in rungs),
+        (Knob.MPS_THREADS, recovery.threads_percent > 0),
+    )
     return frozenset(knob for knob, is_named in named if is_named)
 
 

@@ -139,6 +139,25 @@ class KeeperArguments:
             group=WORK,
         ),
     ] = ()
+    gpu_timeslices: Annotated[
+        bool,
+        Parameter(
+            negative=(),
+            help="With --gpu: also set the time-slice of these cards, which all of a card's processes get.",
+            group=WORK,
+        ),
+    ] = False
+    gpu_mig: Annotated[
+        bool,
+        Parameter(
+            negative=(),
+            help=(
+                "With --gpu: also change the MIG instances of these cards, of which those that go have to be empty. "
+                "The kubelet's socket of pod-resources beside --cpu-manager-state is asked."
+            ),
+            group=WORK,
+        ),
+    ] = False
     mps: Annotated[
         Path | None,
         Parameter(
@@ -271,6 +290,9 @@ def check(request: KeeperArguments) -> None:
     for uuid in request.gpus:
         if not _GPU.fullmatch(uuid):
             raise InvalidInput("--gpu", uuid, "the UUID of a GPU, GPU-…, as nvidia-smi -L says")
+    for option, given in (("--gpu-timeslices", request.gpu_timeslices), ("--gpu-mig", request.gpu_mig)):
+        if given and not request.gpus:
+            raise InvalidInput(option, "without --gpu", "--gpu UUID, for each card that it is meant for")
     if request.mps is not None and _OWNED_BY_PLUGINS & set(request.mps.parts):
         hint = "NVIDIA's device plugin and DRA driver set the limits of their daemons: give offline work one of its own"
         raise InvalidInput("--mps", str(request.mps), "the pipe directory of a daemon that nobody else limits", hint)

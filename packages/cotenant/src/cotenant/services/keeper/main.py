@@ -183,6 +183,8 @@ def rules_of(request: KeeperArguments) -> KnobRules:
         classes=frozenset(request.resctrl_classes),
         raises_roots=request.raise_roots,
         gpus=frozenset(request.gpus),
+        timeslices=request.gpu_timeslices,
+        mig=request.gpu_mig,
         mps=request.mps is not None,
         freezes=request.freeze,
         longest_ttl_us=round(request.longest_ttl_s * 1e6),

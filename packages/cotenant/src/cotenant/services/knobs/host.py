@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from cotenant.drivers.cgroup.knobs import CgroupKnobs
 from cotenant.drivers.cgroup.layout import CgroupLayout, detect
@@ -21,10 +22,14 @@ from cotenant.drivers.cgroup.processes import first_process
 from cotenant.drivers.cgroup.slices import TaskSlices
 from cotenant.drivers.cgroup.watch import KnobWatch
 from cotenant.drivers.gpu.knobs import GpuKnobs
+from cotenant.drivers.gpu.knobs_apart import KnobsApart
+from cotenant.drivers.gpu.mig import MigKnobs
 from cotenant.drivers.gpu.mps import MpsControl
 from cotenant.drivers.gpu.mps_knobs import MpsKnobs
+from cotenant.drivers.gpu.nvml_cards import NvmlCards
+from cotenant.drivers.gpu.time_slices import PROGRAM, TimeSlices
 from cotenant.drivers.kubelet.cpu_manager import STATE
-from cotenant.drivers.kubelet.given_devices import POD_RESOURCES, GivenDevices
+from cotenant.drivers.kubelet.given_devices import POD_RESOURCES, GivenDevices, devices_of_kubelet
 from cotenant.drivers.leasefile import file as leasefile
 from cotenant.drivers.leasefile.audit import AuditTrail
 from cotenant.drivers.leasefile.file import FoundLeases, LeaseFile
@@ -36,7 +41,7 @@ from cotenant.drivers.tc.knobs import TcKnobs
 from cotenant.engine.node.interfaces import KnobPort
 from cotenant.model.errors import InvalidInput
 from cotenant.model.kubelet.facts import KubeletFacts
-from cotenant.model.machine.knob import KnobLease, KnobScope, LeaseAnswer, LeaseState
+from cotenant.model.machine.knob import Knob, KnobLease, KnobScope, LeaseAnswer, LeaseState
 from cotenant.services.knobs.executor import Clock, LeaseExecutor
 from cotenant.services.knobs.local_keeper import LocalKeeper
 from cotenant.services.knobs.node_facts import NodeFactsReader
@@ -121,10 +126,34 @@ def machine_knobs(
             KnobScope.RESCTRL: classes,
             KnobScope.TC: TcKnobs(),
             KnobScope.NETWORK: GroupNetworkKnobs(lambda group: first_process(layout, group)),
-            KnobScope.GPU: opened.enter_context(closing(GpuKnobs())),
-            KnobScope.MPS: MpsKnobs(MpsControl(owners.mps)),
+            KnobScope.GPU: opened.enter_context(knobs_of_cards(owners.cpu_manager.parent)),
+            KnobScope.MPS: _knobs_of_mps(MpsControl(owners.mps)),
         }
         yield HostKnobs(ports, facts, watch)
+
+
+@contextmanager
+def knobs_of_cards(kubelet: Path, library: Any = None, program: str = PROGRAM) -> Iterator[KnobsApart]:
+    """Knobs of GPUs, each card's in a thread of its own. `kubelet`: its folder; `library`: pynvml, or a substitute."""
+    cards = NvmlCards(library)
+    port = GpuKnobs(
+        cards=cards,
+        slices=TimeSlices(program),
+        instances=MigKnobs(cards, lambda: devices_of_kubelet(kubelet)),
+    )
+    apart = KnobsApart(
+        port, lambda target: f"the driver of {target.group}", frozenset({Knob.GPU_TIMESLICE, Knob.GPU_MIG})
+    )
+    try:
+        yield apart
+    finally:
+        if not apart.is_stuck:
+            cards.close()
+
+
+def _knobs_of_mps(control: MpsControl) -> KnobsApart:
+    slow = frozenset({Knob.MPS_THREADS, Knob.MPS_MEMORY})
+    return KnobsApart(MpsKnobs(control), lambda _: f"the MPS control daemon at {control.pipe}", slow)
 
 
 def _watch(layout: CgroupLayout) -> KnobWatch | None:

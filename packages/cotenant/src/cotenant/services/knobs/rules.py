@@ -23,7 +23,14 @@ from cotenant.model.errors import InvalidInput
 from cotenant.model.kubelet.facts import KubeletFacts
 from cotenant.model.kubelet.ruling import ruling
 from cotenant.model.machine.knob import Knob, KnobScope, KnobTarget, SetKnob
-from cotenant.model.machine.knob_values import canonical, parse_bytes, parse_cpu_max, parse_io_max, parse_rate
+from cotenant.model.machine.knob_values import (
+    canonical,
+    is_default,
+    parse_bytes,
+    parse_cpu_max,
+    parse_io_max,
+    parse_rate,
+)
 from cotenant.services.knobs.border import exceeds
 
 _SCHEMATA = re.compile(r"[A-Z0-9]{1,8}:[0-9]{1,4}=[0-9a-f]{1,16}(;[0-9]{1,4}=[0-9a-f]{1,16}){0,63}")
@@ -61,6 +68,8 @@ class KnobRules:
     classes: frozenset[str] = frozenset()  # resctrl classes for schemata
     raises_roots: bool = False  # whether a root's own knobs may be set above what stood before
     gpus: frozenset[str] = frozenset()  # UUIDs of cards whose power and clocks may be limited
+    timeslices: bool = False  # whether the time-slice of these cards may be set too
+    mig: bool = False  # whether the MIG instances of these cards may be changed too
     mps: bool = False  # whether limits of MPS clients may be set
     freezes: bool = False  # whether processes of a group may be suspended
     facts: Callable[[], KubeletFacts] = KubeletFacts  # what is known of the kubelet and systemd of this node
@@ -100,6 +109,8 @@ class KnobRules:
 
     def bound(self, target: KnobTarget, value: str, before: str) -> str | None:
         """Why a knob may not be set to this value where `before` stood; None where it may. Both canonical."""
+        if target.knob is Knob.GPU_TIMESLICE and not is_default(target.knob, before):
+            return f"left to who set it to {before}, such as the DRA driver for a claim that shares the card"
         return self.above_original(target, value, before) or self._below_owner(target, value, before)
 
     def _below_owner(self, target: KnobTarget, value: str, before: str) -> str | None:
@@ -126,6 +137,10 @@ class KnobRules:
             return f"{target.knob} is not among the allowed knobs"
         if target.knob is Knob.CGROUP_FREEZE and not self.freezes:
             return "no group is frozen here (--freeze): a frozen process releases none of its locks"
+        if target.knob is Knob.GPU_TIMESLICE and not self.timeslices:
+            return "no time-slice of a GPU is set here (--gpu-timeslices): it is everybody's on the card"
+        if target.knob is Knob.GPU_MIG and not self.mig:
+            return "no MIG instance is changed here (--gpu-mig)"
         outside = self.outside(target)
         if outside is not None or target.knob.scope not in (KnobScope.CGROUP, KnobScope.NETWORK):
             return outside

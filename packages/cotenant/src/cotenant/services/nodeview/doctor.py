@@ -34,6 +34,7 @@ from cotenant.services.agent_settings.config import AgentConfig
 from cotenant.services.knobs.client import KeeperClient
 from cotenant.services.knobs.node_facts import NodeFactsReader
 from cotenant.services.knobs.wire import Described
+from cotenant.services.nodeview.cards import unable
 from cotenant.services.nodeview.other_writers import KOORDLET, other_writers
 
 if TYPE_CHECKING:  # an HTTP client comes with it: only where there is a cluster
@@ -86,6 +87,7 @@ def _look(config: AgentConfig, single: bool, probes: bool, checkpoint: Path) -> 
         short_windows=", ".join(lacking()) if single and has_pressure else "",
         run_queue=_run_queue(layout) if probes else "",
         runtime_hook=_runtime_hook(config),
+        cards=unable(config.policies.recovery, checkpoint.parent) if probes else (),
         seal=unsealed(config.seal_certificate),
     )
 

@@ -40,6 +40,19 @@ def test_an_agent_names_pods_and_tells_what_it_holds_of_a_card_and_of_clients_to
     assert clients == "MPS clients that start now: mps.threads=30"
 
 
+def test_what_a_card_cannot_do_and_what_has_not_returned_yet_is_said() -> None:
+    holds = [
+        hold("GPU-a", "gpu.clocks", "990 990", "refused") | {"detail": "needs a card and driver with such a limit"},
+        hold("GPU-a", "gpu.power", "300000", "returning") | {"detail": "the driver of GPU-a has not answered"},
+        hold("GPU-b", "gpu.power", "300000", "refused") | {"detail": "another card"},
+    ]
+    (line,) = card_lines([replace(GPU, pods=())], {"up": True, "state": {"pods": []}, "holds": holds})
+    assert line.endswith(
+        "; not done: gpu.clocks (needs a card and driver with such a limit), "
+        "gpu.power (the driver of GPU-a has not answered)"
+    )
+
+
 def test_what_slows_a_card_its_errors_and_its_instances() -> None:
     instances = (GpuInstance(7, "MIG-a", 10 * GIB, GIB), GpuInstance(9, "MIG-b", 20 * GIB, 0))
     gpu = replace(

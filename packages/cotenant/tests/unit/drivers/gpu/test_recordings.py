@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from cotenant.drivers.gpu.amd_smi import read_amd_smi
 from cotenant.drivers.gpu.dcgm import read_dcgm
 from cotenant.drivers.gpu.nvidia_smi import read_nvidia_smi
-from cotenant.drivers.gpu.pmon import read_pmon
+from cotenant.drivers.gpu.pmon import read_pmon, with_processes
 from cotenant.drivers.gpu.recorded_values import MAX_PROCESSES, amount, reasons
 from cotenant.drivers.gpu.rocm_smi import read_rocm_smi
-from cotenant.model.devices.gpu_use import GpuHolder, GpuProcess
+from cotenant.model.devices.gpu_use import GpuHolder, GpuProcess, GpuUse
 from cotenant.model.errors import InvalidInput
 
 MIB, GIB = 1 << 20, 1 << 30
@@ -253,3 +253,11 @@ def test_any_list_is_read_as_gpus_that_say_little(gpus: list[object]) -> None:
     import json
 
     assert len(read_amd_smi(json.dumps(gpus))) == len(gpus)
+
+
+def test_a_client_of_mps_is_one_in_pmon_too_whatever_else_is_known_of_it() -> None:
+    found = read_pmon("# gpu pid type sm mem\n0 7 M+C 45 30\n0 8 C - -\n")[0]
+    assert [(process.pid, process.mps, process.sm_permille) for process in found] == [(7, True, 450), (8, False, None)]
+    use = GpuUse("nvidia-smi", 0, processes=(GpuProcess(7, 1 << 30),))
+    (joined,) = with_processes([use], {0: found})
+    assert joined.processes[0] == GpuProcess(7, 1 << 30, True, 450, 300)

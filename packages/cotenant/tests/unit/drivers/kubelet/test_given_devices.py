@@ -14,7 +14,15 @@ pytest.importorskip("grpc")
 import grpc
 from tests.fakes.waiting import eventually, patience
 
-from cotenant.drivers.kubelet.given_devices import MAX_DEVICES, GivenDevices, messages
+from cotenant.drivers.kubelet.given_devices import (
+    MAX_DEVICES,
+    POD_RESOURCES,
+    GivenDevices,
+    KubeletDevices,
+    devices_of_kubelet,
+    messages,
+)
+from cotenant.model.errors import Transient
 
 LONG_S = 600.0  # more than any test waits
 
@@ -24,6 +32,7 @@ class Kubelet(grpc.GenericRpcHandler):  # type: ignore[misc]
 
     def __init__(self, socket: Path) -> None:
         self.given: dict[tuple[str, str, str], list[str]] = {}
+        self.offered: list[str] = []
         self.goes_on = Event()
         self.goes_on.set()
         self.failure: grpc.StatusCode | None = None
@@ -37,13 +46,25 @@ class Kubelet(grpc.GenericRpcHandler):  # type: ignore[misc]
         self._server.stop(None).wait()
 
     def service(self, details: Any) -> Any:
-        assert details.method == "/v1.PodResourcesLister/List"
         kinds = messages()
+        if details.method == "/v1.PodResourcesLister/GetAllocatableResources":
+            return grpc.unary_unary_rpc_method_handler(
+                self._offered,
+                request_deserializer=kinds["GetAllocatableResourcesRequest"].FromString,
+                response_serializer=kinds["GetAllocatableResourcesResponse"].SerializeToString,
+            )
+        assert details.method == "/v1.PodResourcesLister/List"
         return grpc.unary_unary_rpc_method_handler(
             self._list,
             request_deserializer=kinds["ListRequest"].FromString,
             response_serializer=kinds["ListResponse"].SerializeToString,
         )
+
+    def _offered(self, request: object, context: Any) -> Any:
+        answer = messages()["GetAllocatableResourcesResponse"]()
+        for device in self.offered:
+            answer.devices.add(resource_name="nvidia.com/gpu", device_ids=[device])
+        return answer
 
     def _list(self, request: object, context: Any) -> Any:
         self.asked += 1
@@ -114,3 +135,22 @@ def test_one_that_refuses_is_said_once(kubelet: Kubelet, tmp_path: Path, caplog:
 def test_more_devices_than_any_machine_has_are_refused(kubelet: Kubelet, tmp_path: Path) -> None:
     kubelet.given["ml", "train", "nvidia.com/gpu"] = [f"GPU-{number}" for number in range(MAX_DEVICES)]
     assert asked(tmp_path)() == ()
+
+
+def test_who_may_take_a_device_away_asks_now_and_is_told_what_is_offered_too(tmp_path: Path) -> None:
+    assert devices_of_kubelet(tmp_path / "no-kubelet") == KubeletDevices()
+    socket = tmp_path / POD_RESOURCES
+    socket.parent.mkdir()
+    with pytest.raises(Transient, match="which pods hold devices is not known: the kubelet at"):
+        devices_of_kubelet(tmp_path, patience(2.0))
+    kubelet = Kubelet(socket)
+    kubelet.given["ml", "serve", "nvidia.com/mig-1g.10gb"] = ["MIG-b"]
+    kubelet.offered = ["MIG-b", "MIG-a", "MIG-b"]
+    try:
+        found = devices_of_kubelet(tmp_path, patience(2.0))
+        assert found == KubeletDevices((("MIG-b", "ml/serve"),), ("MIG-a", "MIG-b"))
+        kubelet.failure = grpc.StatusCode.UNAVAILABLE
+        with pytest.raises(Transient, match="is not known"):
+            devices_of_kubelet(tmp_path, patience(2.0))
+    finally:
+        kubelet.stop()

@@ -60,6 +60,13 @@ def test_gpus_are_named_by_their_uuid_and_daemons_of_nvidias_plugins_are_left_to
     for uuid in ("0", "GPU-../../etc", "MIG-5ce1a2"):
         with pytest.raises(InvalidInput, match="--gpu"):
             check(replace(request, gpus=(uuid,)))
+    assert (rules_of(request).timeslices, rules_of(request).mig) == (False, False)
+    more = replace(request, gpu_timeslices=True, gpu_mig=True)
+    check(more)
+    assert (rules_of(more).timeslices, rules_of(more).mig) == (True, True)
+    for option in ("gpu_timeslices", "gpu_mig"):
+        with pytest.raises(InvalidInput, match="without --gpu"):
+            check(replace(request, gpus=(), **{option: True}))
     for owned in ("/run/nvidia/mps/nvidia.com/gpu/pipe", "/var/lib/kubelet/plugins/gpu.nvidia.com/mps/1/pipe"):
         with pytest.raises(InvalidInput, match="device plugin and DRA driver set the limits"):
             check(replace(request, mps=Path(owned)))

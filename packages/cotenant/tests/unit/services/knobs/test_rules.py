@@ -41,6 +41,8 @@ GOOD = {
     Knob.NETWORK_LOSS: "10000",
     Knob.GPU_POWER: "350000",
     Knob.GPU_CLOCKS: "210 1200",
+    Knob.GPU_TIMESLICE: "short",
+    Knob.GPU_MIG: "1g.10gb 3g.40gb",
     Knob.MPS_THREADS: "30",
     Knob.MPS_MEMORY: "4096",
 }

@@ -240,6 +240,8 @@ def _kernel(found: NodeFound, settings: AgentSettings) -> Iterator[DoctorFinding
     for need, names in lacking.items():
         text = f"this machine has no {_names(names)}, which a policy that is on would write"
         yield DoctorFinding(FindingSeverity.WARNING, "kernel", text, f"provide {need}")
+    for text in found.cards:
+        yield DoctorFinding(FindingSeverity.WARNING, "GPUs", text, "leave the card out of recovery.cards, or the rung")
     for what, need in (
         ("pressure is not measured, so the guard judges by run delay alone", found.pressure),
         ("pressure triggers have windows of 2 s at least", found.short_windows),

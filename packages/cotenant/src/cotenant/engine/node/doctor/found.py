@@ -45,4 +45,5 @@ class NodeFound:
     short_windows: str = ""  # of pressure
     run_queue: str = ""  # the eBPF probe
     runtime_hook: str = ""  # NRI
+    cards: tuple[str, ...] = ()  # what GPUs that the ladder may limit cannot do, a sentence each
     seal: str = ""  # what it means that the scheduler's certificate is not there

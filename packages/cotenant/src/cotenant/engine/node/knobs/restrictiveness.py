@@ -14,6 +14,8 @@ asked for the mixture.
     schemata, tc.rate                                    fewer ways and less bandwidth; a smaller ceiling, then a
                                                          smaller floor
     gpu.power, gpu.clocks, mps.threads, mps.memory       less; without a lock of clocks is least
+    gpu.timeslice                                        shorter; the driver's own is least
+    gpu.mig                                              more instances
 
 Source of the canonical forms: `model/machine/knob_values.py`; of the others `model/machine/knob.py`.
 """
@@ -28,12 +30,14 @@ from cotenant.model.errors import InvalidInput
 from cotenant.model.machine.knob import UNLIMITED, Knob, KnobScope
 from cotenant.model.machine.knob_values import (
     MAX_PERIOD_US,
+    TIME_SLICES,
     canonical,
     parse_bytes,
     parse_clocks,
     parse_cpu_max,
     parse_io_max,
     parse_io_weight,
+    parse_profiles,
 )
 
 Rank = tuple[int, ...]  # the smaller, the more restrictive
@@ -130,6 +134,15 @@ def _clocks(value: str) -> Rank:
     return (_UNLIMITED,) if clocks is None else (clocks[1], clocks[0])
 
 
+def _time_slice(value: str) -> Rank:
+    """The driver's own, whose length nobody tells, after the others."""
+    return ((TIME_SLICES.index(value) or len(TIME_SLICES)),)
+
+
+def _instances(value: str) -> Rank:
+    return (-len(parse_profiles(value)),)
+
+
 _RANKS: dict[Knob, Callable[[str], Rank]] = {
     Knob.CPU_MAX: _quota,
     Knob.CPU_BURST: _less,
@@ -148,6 +161,8 @@ _RANKS: dict[Knob, Callable[[str], Rank]] = {
     Knob.RATE: _rate,
     Knob.GPU_POWER: _less,
     Knob.GPU_CLOCKS: _clocks,
+    Knob.GPU_TIMESLICE: _time_slice,
+    Knob.GPU_MIG: _instances,
     Knob.MPS_THREADS: _less,
     Knob.MPS_MEMORY: _less,
 }

@@ -71,6 +71,8 @@ class IncidentAction:
     left_us: int | None = None  # when an evicted culprit was gone
     workload: str = ""
     card_power: tuple[tuple[str, int], ...] = ()  # limits of the culprit's own cards: UUID, milliwatts
+    card_clocks: tuple[tuple[str, int], ...] = ()  # locks of the culprit's own cards: UUID, MHz
+    card_slices: tuple[str, ...] = ()  # cards of the service with a short time-slice
     threads_percent: int | None = None  # of each MPS client of offline work that starts from now on
     disk_bps: int | None = None  # limit of what it reads, and of what it writes, on all disks alike; bytes per second
 

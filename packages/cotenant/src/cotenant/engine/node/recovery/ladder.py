@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from cotenant.engine.node.recovery.cards import is_mild, power_of, threads_after, took_less
+from cotenant.engine.node.recovery.cards import clocks_of, is_mild, power_of, slices_of, threads_after, took_less
 from cotenant.engine.node.recovery.facts import ClearedCulprit, RecoveryFacts
 from cotenant.engine.node.recovery.incident import Incident, IncidentAction, Proof, TroubleReading
 from cotenant.engine.node.recovery.restraint import described as described_restraint
@@ -187,6 +187,8 @@ def _climb(
         limit_m,
         workload=culprit.workload,
         card_power=power_of(incident, facts, culprit.identity, rung),
+        card_clocks=clocks_of(incident, facts, culprit.identity, rung),
+        card_slices=slices_of(incident, facts, culprit.identity, rung),
         threads_percent=threads_after(incident, facts, culprit.identity, rung),
         disk_bps=disk_bps(incident, facts, culprit.identity, rung),
     )

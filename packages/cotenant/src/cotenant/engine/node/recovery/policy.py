@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from cotenant.engine.node.knobs.restrictiveness import restrictiveness
 from cotenant.engine.node.recovery.facts import ClearedCulprit, RecoveryFacts
 from cotenant.engine.node.recovery.incident import Incident, IncidentEvent, Proof, TroubleReading
 from cotenant.engine.node.recovery.ladder import step
@@ -18,7 +19,7 @@ from cotenant.engine.node.recovery.restraint import now_held
 from cotenant.engine.node.recovery.settings import RecoverySettings
 from cotenant.engine.node.recovery.stages import ENDED, LEAVING, IncidentStage, RecoveryRung
 from cotenant.model.machine.knob import ALL_SERVERS, Knob, KnobTarget, SetKnob
-from cotenant.model.machine.knob_values import USUAL_PERIOD_US, CpuMax, parse_io_max
+from cotenant.model.machine.knob_values import SHORT_SLICE, USUAL_PERIOD_US, CpuMax, parse_io_max
 from cotenant.model.machine.node_decision import DecisionTerm, EvictPod, Reason
 from cotenant.model.machine.node_pod import NodePodPhase
 from cotenant.model.machine.node_state import PPM, NodeState, PodUse
@@ -142,9 +143,13 @@ def _verdict(state: NodeState, settings: RecoverySettings, memory: RecoveryMemor
         if lease.disk_bps is not None:
             _limit_disks(knobs, state, members, lease.disk_bps, reason)
         for uuid, power_mw in lease.card_power:
-            _limit_card(knobs, KnobTarget(uuid, Knob.GPU_POWER), power_mw, reason)
+            _limit_card(knobs, KnobTarget(uuid, Knob.GPU_POWER), str(power_mw), reason)
+        for uuid, clock_mhz in lease.card_clocks:
+            _limit_card(knobs, KnobTarget(uuid, Knob.GPU_CLOCKS), f"{clock_mhz} {clock_mhz}", reason)
+        for uuid in lease.card_slices:
+            _limit_card(knobs, KnobTarget(uuid, Knob.GPU_TIMESLICE), SHORT_SLICE, reason)
         if lease.threads_percent is not None:
-            _limit_card(knobs, KnobTarget(ALL_SERVERS, Knob.MPS_THREADS), lease.threads_percent, reason)
+            _limit_card(knobs, KnobTarget(ALL_SERVERS, Knob.MPS_THREADS), str(lease.threads_percent), reason)
         groups = [state.best_effort_group] if lease.rung is RecoveryRung.TIGHTEN else pods
         for group in groups:
             if not group or lease.group_m is None:
@@ -180,11 +185,12 @@ def _restrict(knobs: dict[KnobTarget, SetKnob], target: KnobTarget, cap_m: int, 
         knobs[target] = SetKnob(target, str(quota), reason)
 
 
-def _limit_card(knobs: dict[KnobTarget, SetKnob], target: KnobTarget, limit: int, reason: Reason) -> None:
+def _limit_card(knobs: dict[KnobTarget, SetKnob], target: KnobTarget, limit: str, reason: Reason) -> None:
     """The smaller limit where two incidents have one card."""
-    known = knobs.get(target)
-    if known is None or int(known.value) > limit:
-        knobs[target] = SetKnob(target, str(limit), reason)
+    known, rank = knobs.get(target), restrictiveness(target.knob, limit)
+    stands = None if known is None else restrictiveness(target.knob, known.value)
+    if stands is None or rank is None or rank < stands:
+        knobs[target] = SetKnob(target, limit, reason)
 
 
 def _limit_disks(

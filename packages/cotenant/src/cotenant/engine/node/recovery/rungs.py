@@ -8,7 +8,14 @@ Limits: whether a move is answered is not known here; the time to live of its le
 
 from __future__ import annotations
 
-from cotenant.engine.node.recovery.cards import card_path, has_card_memory, may_leave_for, power_limits
+from cotenant.engine.node.recovery.cards import (
+    card_path,
+    clock_limits,
+    has_card_memory,
+    may_leave_for,
+    power_limits,
+    sliced_cards,
+)
 from cotenant.engine.node.recovery.facts import RecoveryFacts
 from cotenant.engine.node.recovery.incident import Incident, IncidentAction
 from cotenant.engine.node.recovery.settings import RecoverySettings
@@ -74,6 +81,10 @@ def _is_possible(rung: RecoveryRung, facts: RecoveryFacts, culprit: str, inciden
         return by_disk and Knob.IO_MAX in facts.state.supported and bool(facts.state.host.disks)
     if rung is RecoveryRung.POWER:
         return bool(power_limits(incident, facts, culprit))
+    if rung is RecoveryRung.CLOCKS:
+        return bool(clock_limits(incident, facts, culprit))
+    if rung is RecoveryRung.TIMESLICE:
+        return bool(sliced_cards(incident, facts, culprit))
     if rung is RecoveryRung.TIGHTEN:
         if card_path(incident, culprit):
             return False  # it is not aimed at the pod, and leaves it most of what it needs to feed a card
@@ -108,7 +119,7 @@ def no_rung(incident: Incident, facts: RecoveryFacts, culprit: str) -> str:
 def cap_m(incident: Incident, facts: RecoveryFacts, culprit: str, rung: RecoveryRung) -> int | None:
     """The cap of the rung's group, milli-CPU; None where the rung sets none."""
     settings = facts.settings
-    if rung in (RecoveryRung.DISK, RecoveryRung.POWER):
+    if rung in (RecoveryRung.DISK, RecoveryRung.POWER, RecoveryRung.CLOCKS, RecoveryRung.TIMESLICE):
         return None
     if rung is RecoveryRung.EVICT and card_path(incident, culprit):
         return None  # its checkpoint has to be written within its grace
@@ -187,6 +198,11 @@ def described(lease: IncidentAction, victim: str) -> str:
         case RecoveryRung.POWER:
             limits = ", ".join(f"{uuid} to {power_mw / 1000:g} W" for uuid, power_mw in lease.card_power)
             return f"the power of GPUs that {lease.called} has alone is limited: {limits}"
+        case RecoveryRung.CLOCKS:
+            limits = ", ".join(f"{uuid} to {clock_mhz} MHz" for uuid, clock_mhz in lease.card_clocks)
+            return f"the clocks of GPUs that {lease.called} has alone are locked: {limits}"
+        case RecoveryRung.TIMESLICE:
+            return f"everybody on {', '.join(lease.card_slices)} has a short time-slice, {lease.called} too"
         case RecoveryRung.TIGHTEN:
             return f"all best-effort work is held{cap}"
         case RecoveryRung.CAP:

@@ -31,8 +31,9 @@ class RecoverySettings:
     min_cap_m: int = 100  # no cap is below
     disk_ppm: int = 300_000  # share of the culprit's disk use that its limit leaves
     min_disk_bps: int = 1 << 20  # no limit is below; bytes per second
-    cards: tuple[str, ...] = ()  # UUIDs of the GPUs whose power may be limited; the keeper has to grant them, too
+    cards: tuple[str, ...] = ()  # UUIDs of the GPUs that may be limited; the keeper has to grant them, too
     power_ppm: int = 500_000  # share of what such a card draws that its limit leaves; never below what the card takes
+    clocks_ppm: int = 500_000  # share of the clock at which such a card runs that its lock leaves
     threads_percent: int = 0  # of each MPS client that starts after an eviction, at the daemon of offline work; 0: none
     idle_cap_m: int = 100  # cap beside the idle class
     settle_us: int = SECOND_US  # after an action, before samples count as its effect
@@ -68,6 +69,7 @@ class RecoverySettings:
             "recurrences",
             "min_cap_m",
             "idle_cap_m",
+            "clocks_ppm",
             "min_disk_bps",
             "leave_us",
             "move_us",
@@ -80,6 +82,14 @@ class RecoverySettings:
             raise InvalidInput("recovery.cards", ", ".join(self.cards), "UUIDs of GPUs, each once")
         if self.threads_percent > _PERCENT:
             raise InvalidInput("recovery.threads_percent", self.threads_percent, "1 to 100, or 0 for no limit")
-        for name in ("tighten_ppm", "cap_ppm", "disk_ppm", "power_ppm", "freeze_memory_ppm", "freeze_card_memory_ppm"):
+        for name in (
+            "tighten_ppm",
+            "cap_ppm",
+            "disk_ppm",
+            "power_ppm",
+            "clocks_ppm",
+            "freeze_memory_ppm",
+            "freeze_card_memory_ppm",
+        ):
             if getattr(self, name) > 1_000_000:
                 raise InvalidInput(f"recovery.{name}", getattr(self, name), "at most 1000000")

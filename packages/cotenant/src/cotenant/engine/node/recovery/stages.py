@@ -81,6 +81,8 @@ class RecoveryRung(StrEnum):
 
     DISK = "disk"  # what the culprit reads and writes is limited to a share of it
     POWER = "power"  # the power of cards that are the culprit's alone is limited to a share of what they draw
+    CLOCKS = "clocks"  # ... and their clocks to a share of what they run at; only where it is configured
+    TIMESLICE = "timeslice"  # everybody on the service's card has it for a shorter turn; only where it is configured
     TIGHTEN = "tighten"  # all best-effort work is cut to a share of its use
     CAP = "cap"  # the culprit is capped to a share of its use
     IDLE = "idle"  # the culprit is in the kernel's idle class, with a small cap
@@ -92,6 +94,8 @@ class RecoveryRung(StrEnum):
 _NEEDS = {
     RecoveryRung.DISK: MaxAction.CAP,
     RecoveryRung.POWER: MaxAction.CAP,
+    RecoveryRung.CLOCKS: MaxAction.CAP,
+    RecoveryRung.TIMESLICE: MaxAction.CAP,
     RecoveryRung.TIGHTEN: MaxAction.CAP,
     RecoveryRung.CAP: MaxAction.CAP,
     RecoveryRung.IDLE: MaxAction.IDLE,
@@ -102,7 +106,8 @@ _NEEDS = {
 # A culprit that these did not help against is not cleared while it is still named: the first leaves it its CPU, the
 # second is not aimed at it, and a cap leaves it a burst of its quota in each period, at its own weight.
 MILD = frozenset({RecoveryRung.DISK, RecoveryRung.TIGHTEN, RecoveryRung.CAP})
-USUAL = tuple(rung for rung in RecoveryRung if rung is not RecoveryRung.FREEZE)
+CONFIGURED = frozenset({RecoveryRung.CLOCKS, RecoveryRung.TIMESLICE, RecoveryRung.FREEZE})
+USUAL = tuple(rung for rung in RecoveryRung if rung not in CONFIGURED)
 LEAVING = frozenset({RecoveryRung.EVICT, RecoveryRung.MOVE})  # proven by the absence of the culprit
 
 

@@ -18,6 +18,7 @@ from cotenant.drivers.leasefile.audit import AuditTrail
 from cotenant.drivers.leasefile.file import NAME, LeaseFile
 from cotenant.engine.node.interfaces import Keeper
 from cotenant.engine.node.mode import AgentMode
+from cotenant.engine.node.recovery.stages import RecoveryRung
 from cotenant.model.machine.knob import GiveBack, KnobChange, KnobLease, LeaseAnswer, LeaseState, SetKnob
 from cotenant.services.agent.actions.hardware_classes import CLASSES
 from cotenant.services.agent_settings.config import LONGEST_TTL_MS, AgentConfig
@@ -131,14 +132,16 @@ def _rules(config: AgentConfig, machine: HostKnobs) -> KnobRules:
     """One process decides and writes, so the configuration is its only bound; a reload may lengthen the leases, and
     name another uplink.
     """
+    recovery = config.policies.recovery
     return KnobRules(
         config.writable,
         never=groups_of_this_process(),
         interfaces=None,
         classes=frozenset(CLASSES),
         raises_roots=True,
-        gpus=frozenset(config.policies.recovery.cards if config.policies.recovery is not None else ()),
-        mps=config.policies.recovery is not None and config.policies.recovery.threads_percent > 0,
+        gpus=frozenset(recovery.cards if recovery is not None else ()),
+        timeslices=recovery is not None and RecoveryRung.TIMESLICE in recovery.rungs,
+        mps=recovery is not None and recovery.threads_percent > 0,
         freezes=True,
         facts=machine.facts,
         restores_all=True,

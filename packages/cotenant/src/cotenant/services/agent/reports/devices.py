@@ -111,8 +111,9 @@ def device_object_of(
     held_by: str = "",
     lent: LentGpus | None = None,
 ) -> NodeDevices:
-    """The GPUs in the scheduler's form; one of unknown memory is reported as unhealthy. `held_by`: what holds their
-    shares. `lent`: percent of cards that are lent.
+    """The GPUs in the scheduler's form. Unhealthy is also one of unknown memory, and one that is divided: its instances
+    are a device plugin's to give, and who gets the card has one of them at most. `held_by`: what holds their shares.
+    `lent`: percent of cards that are lent.
     """
     found = []
     for gpu in gpus:
@@ -120,7 +121,7 @@ def device_object_of(
         total = Amounts.of({GPU_CORE: 100, GPU_MEMORY_RATIO: 100, GPU_MEMORY: gpu.memory_total_bytes})
         if lent is not None:
             total = total + Amounts.of({LENT_GPU: lent.percent.get(gpu.uuid, 0)})
-        is_well = gpu.healthy and gpu.memory_total_bytes > 0
+        is_well = gpu.healthy and gpu.memory_total_bytes > 0 and not gpu.divided
         found.append(Device(DeviceType.GPU, gpu.index, total, is_well, numa, pcie, id=gpu.uuid))
     labels = dict([MARK])
     if gpus:

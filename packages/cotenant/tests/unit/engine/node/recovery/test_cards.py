@@ -30,7 +30,9 @@ from cotenant.policy.interference.attribution.causes import TroubleCause
 from cotenant.services.knobs.executor import Clock, LeaseExecutor
 from cotenant.services.knobs.rules import KnobRules
 
-ALL_RUNGS = replace(SETTINGS, rungs=tuple(RecoveryRung), cards=tuple(f"GPU-{index}" for index in range(5)))
+WITH_CARDS = tuple(rung for rung in RecoveryRung if rung not in (RecoveryRung.CLOCKS, RecoveryRung.TIMESLICE))
+ALL_RUNGS = replace(SETTINGS, rungs=WITH_CARDS, cards=tuple(f"GPU-{index}" for index in range(5)))
+EVERY_KNOB = replace(ALL_RUNGS, rungs=tuple(RecoveryRung))
 HELD_OUT = range(7000, 7030)
 
 
@@ -140,6 +142,61 @@ def test_a_stronger_rung_keeps_the_limit_of_power() -> None:
     run.cards.law.follows_power, run.cards.law.harm = 0.5, 6.0
     run.until(IncidentStage.ACTING, RecoveryRung.CAP)
     assert set(limits(run.verdict)) == {"GPU-1:gpu.power", "batch/b:cpu.max"}
+
+
+def test_clocks_are_locked_where_less_power_was_not_enough_and_both_return() -> None:
+    run = CardRun(replace(EVERY_KNOB, rungs=(RecoveryRung.POWER, RecoveryRung.CLOCKS)), path=CardPath.PCIE, full=False)
+    run.cards.law.follows_power, run.cards.law.harm = 0.0, 5.0  # what it draws is below every limit
+    acting = run.until(IncidentStage.ACTING, RecoveryRung.CLOCKS)
+    assert acting.lease is not None
+    assert acting.lease.card_clocks == (("GPU-1", 990),)
+    assert limits(run.verdict) == {"GPU-1:gpu.power": "300000", "GPU-1:gpu.clocks": "990 990"}
+    assert run.cards.nvml.gpus[1].clocks_mhz == (990, 990)
+    assert "the clocks of GPUs that batch/b has alone are locked: GPU-1 to 990 MHz" in acting.events[-1].text
+    run.until(IncidentStage.HOLDING)
+    run.cards.guilty = ""
+    run.until(IncidentStage.RELEASED)
+    assert [(gpu.power_mw, gpu.clocks_mhz) for gpu in run.cards.nvml.gpus] == [(700_000, None)] * 5
+
+
+def test_a_shorter_time_slice_is_held_where_it_helps_and_ends_where_it_does_not() -> None:
+    run = CardRun(replace(EVERY_KNOB, rungs=(RecoveryRung.TIMESLICE, RecoveryRung.CAP)))
+    run.cards.follows_slice = True
+    acting = run.until(IncidentStage.ACTING)
+    assert acting.lease is not None
+    assert (acting.lease.rung, acting.lease.card_slices) == (RecoveryRung.TIMESLICE, ("GPU-0",))
+    assert limits(run.verdict) == {"GPU-0:gpu.timeslice": "short"}
+    assert "everybody on GPU-0 has a short time-slice, batch/b too" in acting.events[-1].text
+    assert run.until(IncidentStage.HOLDING).proofs[-1].helped
+    without = CardRun(replace(EVERY_KNOB, rungs=(RecoveryRung.TIMESLICE, RecoveryRung.CAP)))
+    without.cards.law.follows_cpu = 1.0
+    found = without.until(IncidentStage.ACTING, RecoveryRung.CAP)
+    assert found.proofs[0].helped is False
+    without.until(IncidentStage.HOLDING)
+    assert "batch/b:cpu.max" in limits(without.verdict)
+
+
+@pytest.mark.parametrize(
+    ("path", "change"),
+    [
+        (CardPath.MEMORY_BANDWIDTH, lambda gpu: gpu),
+        (CardPath.SM, lambda gpu: replace(gpu, compute_mode="exclusive-process")),
+        (CardPath.SM, lambda gpu: replace(gpu, uuid=f"{gpu.uuid}-unnamed")),
+    ],
+    ids=["by bandwidth", "clients of MPS", "a card that was not named"],
+)
+def test_no_time_slice_is_set_where_it_is_no_turn_or_nobody_named_the_card(
+    path: CardPath, change: Callable[[GpuCounters], GpuCounters]
+) -> None:
+    run = CardRun(EVERY_KNOB, path=path)
+    run.change = lambda state: replace(state, gpus=tuple(map(change, state.gpus)))
+    run.seconds(60)
+    assert run.named() == {"batch/b"}
+    assert RecoveryRung.TIMESLICE not in run.rungs()
+
+
+def test_clocks_and_time_slices_are_not_among_the_usual_rungs() -> None:
+    assert not {RecoveryRung.CLOCKS, RecoveryRung.TIMESLICE, RecoveryRung.FREEZE} & set(RecoverySettings().rungs)
 
 
 def test_no_card_is_limited_that_was_not_named_or_is_another_ones_too() -> None:
@@ -284,7 +341,14 @@ def test_a_knob_that_the_node_lacks_is_not_asked_for() -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"cards": ("GPU-a", "GPU-a")}, {"cards": ("",)}, {"threads_percent": 101}, {"power_ppm": 1_000_001}]
+    "wrong",
+    [
+        {"cards": ("GPU-a", "GPU-a")},
+        {"cards": ("",)},
+        {"threads_percent": 101},
+        {"power_ppm": 1_000_001},
+        {"clocks_ppm": 0},
+    ],
 )
 def test_invalid_settings(wrong: dict[str, Any]) -> None:
     with pytest.raises(InvalidInput):

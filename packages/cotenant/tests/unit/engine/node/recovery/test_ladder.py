@@ -452,7 +452,8 @@ def test_an_objective_measured_from_spans_says_how_strong_an_action_may_be() -> 
     assert max_action(None, SETTINGS) is SETTINGS.max_action
 
 
-_CAPS = {RecoveryRung.DISK, RecoveryRung.POWER, RecoveryRung.TIGHTEN, RecoveryRung.CAP}
+_OF_CARDS = {RecoveryRung.POWER, RecoveryRung.CLOCKS, RecoveryRung.TIMESLICE}
+_CAPS = {RecoveryRung.DISK, RecoveryRung.TIGHTEN, RecoveryRung.CAP} | _OF_CARDS
 
 
 @pytest.mark.parametrize(

@@ -97,6 +97,23 @@ def test_gpus_are_reported_and_updated_when_one_becomes_unhealthy() -> None:
     assert (writer.written, writer.failures) == (2, 0)
 
 
+def test_a_card_that_is_divided_is_nobodys_as_a_whole_until_it_is_whole_again() -> None:
+    gpu = Gpu("GPU-a")
+    client = OneObject()
+    writer = DeviceWriter(client, "n", GpuReader(FakeNvml(gpu)).read, lambda bus: (0, bus))  # type: ignore[arg-type]
+
+    def healthy() -> list[bool]:
+        asyncio.run(writer.write())
+        assert client.obj is not None
+        return [device.healthy for device in read_devices(msgspec.convert(client.obj, DeviceObject)).devices]
+
+    assert healthy() == [True]
+    gpu.divided = True
+    assert healthy() == [False]
+    gpu.divided = False
+    assert healthy() == [True]
+
+
 def test_what_holds_shares_is_a_label_while_it_is_seen() -> None:
     client, seen = OneObject(), [ShareVerdict(why="no daemon")]
     reader = GpuReader(FakeNvml(Gpu("GPU-a")))
