@@ -60,6 +60,9 @@ class AttributionSettings:
         EvidenceSignal
     )  # in the order in which one of them decides whether a service is in trouble
     window_us: int = 60 * SECOND_US  # how far back evidence is taken from
+    # The end of a longer trouble, which is asked about by itself where the whole of it names nobody: what caused its
+    # beginning may be gone.
+    recent_us: int = 10 * SECOND_US
     health_age_us: int = 15 * SECOND_US  # an older latency report is not used
     min_requests: int = 20  # in a latency window; with fewer its p99 is not used
     budget_ppm: int = (

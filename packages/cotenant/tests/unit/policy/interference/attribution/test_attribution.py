@@ -10,7 +10,8 @@ from tests.fakes.node.troubled_node import OBJECTIVE_US, SECOND_US, TroubledNode
 
 from cotenant.model.errors import InvalidInput
 from cotenant.model.machine.node_state import PPM, Alarm, GroupUse, NodeState
-from cotenant.policy.interference.attribution.attribute import Attribution, attribute
+from cotenant.policy.interference.attribution.answer import Attribution
+from cotenant.policy.interference.attribution.attribute import attribute
 from cotenant.policy.interference.attribution.causes import TroubleCause
 from cotenant.policy.interference.attribution.regression import nonnegative_fit
 from cotenant.policy.interference.attribution.samples import NodeSamples, UsualLevel, extended
