@@ -60,6 +60,19 @@ def attribute(
     """
     if since_us is not None:
         return _of_part(history, state, victim, settings, since_us)
+    found = _whole_or_recent(history, state, victim, settings)
+    if found is None or found.culprit is not None:
+        return found
+    # A service that hardly gets any CPU time answers few requests just then: who is named by its waiting is named.
+    counted = history.without_small_windows(victim.pod.uid)
+    told = None if counted.samples == history.samples else _of_part(counted, state, victim, settings, 0)
+    return found if told is None or told.culprit is None else told
+
+
+def _whole_or_recent(
+    history: NodeSamples, state: NodeState, victim: PodUse, settings: AttributionSettings
+) -> Attribution | None:
+    """Of the whole trouble, or of its end where that names a pod, or another cause."""
     whole = _of_part(history, state, victim, settings, 0)
     if whole is None or whole.culprit is not None:
         return whole

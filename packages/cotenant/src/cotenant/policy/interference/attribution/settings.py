@@ -64,7 +64,7 @@ class AttributionSettings:
     # beginning may be gone.
     recent_us: int = 10 * SECOND_US
     health_age_us: int = 15 * SECOND_US  # an older latency report is not used
-    min_requests: int = 20  # in a latency window; with fewer its p99 is not used
+    min_requests: int = 20  # in a latency window; with fewer its p99 is used only where most of them were late
     budget_ppm: int = (
         10_000  # requests that may miss an objective that a service reports itself: of the 99th percentile
     )
