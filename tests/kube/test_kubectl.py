@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.fakes.waiting import patience
+from tools.tree import ROOT
 
 pytestmark = pytest.mark.slow
 BOUND = f"--timeout={patience(20):.0f}s"
@@ -149,6 +151,39 @@ def test_server_side_apply_and_its_conflicts(kubectl: Any) -> None:
     assert "conflict" in other.stderr
     assert '.spec.template.spec.containers[name="c"].image' in other.stderr
     kubectl(*apply, "--field-manager=other", "--force-conflicts", text=_DEPLOYMENT.replace("web:1", "web:2"))
+
+
+@pytest.mark.parametrize("page", ["deploy.md", "deploy.zh-CN.md"])
+def test_the_guide_s_command_takes_kinds_of_a_newer_version_over_from_helm(
+    kubectl: Any, tmp_path: Path, page: str
+) -> None:
+    """Helm makes the kinds and owns their fields: without force the first newer schema is refused as a conflict."""
+    lines = (ROOT / "docs" / "guide" / page).read_text().splitlines()
+    command = next(line.strip() for line in lines if line.startswith("    kubectl apply") and "chart/crds/" in line)
+    _, *words = shlex.split(command, comments=True)
+    name = f"{'teapots' if page == 'deploy.md' else 'kettles'}.guide.example"
+    kind = f"""
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {{name: {name}}}
+spec:
+  group: guide.example
+  scope: Namespaced
+  names: {{kind: {name.partition("s.")[0].title()}, plural: {name.partition(".")[0]}}}
+  versions:
+    - name: v1
+      served: true
+      storage: true
+      schema: {{openAPIV3Schema: {{type: object, properties: {{old: {{type: string}}}}}}}}
+"""
+    kubectl("create", "--field-manager=helm", "-f", "-", text=kind)
+    try:
+        (tmp_path / "kind.yaml").write_text(kind.replace("{old:", "{new: {type: string}, old:"))
+        kubectl(*(str(tmp_path) if word == "deploy/chart/crds/" else word for word in words))
+        schema = json.loads(kubectl("get", "crd", name, "-o", "json"))["spec"]["versions"][0]["schema"]
+        assert sorted(schema["openAPIV3Schema"]["properties"]) == ["new", "old"]
+    finally:
+        kubectl("delete", "crd", name)
 
 
 def test_validation_of_unknown_fields(kubectl: Any) -> None:

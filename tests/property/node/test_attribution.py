@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from tests.fakes.node.troubled_node import TroubledNode
 from tests.property.few import examples
 
-from cotenant.policy.interference.attribution.attribute import Attribution, attribute
+from cotenant.policy.interference.attribution.answer import Attribution
+from cotenant.policy.interference.attribution.attribute import attribute
 from cotenant.policy.interference.attribution.causes import TroubleCause
 from cotenant.policy.interference.attribution.regression import explained, nonnegative_fit
 from cotenant.policy.interference.attribution.samples import NodeSamples, extended

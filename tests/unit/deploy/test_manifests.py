@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import yaml
 from tests.unit.deploy.objects import DEPLOY, Obj, containers, everything, identity, pods, resources
 
 from cotenant.cli.main import app
@@ -29,6 +30,25 @@ def test_the_parts_are_those_that_run() -> None:
         if resource["kind"] in ("Deployment", "DaemonSet")
     }
     assert default == BY_DEFAULT
+
+
+@pytest.mark.parametrize("page", ["deploy.md", "deploy.zh-CN.md"])
+def test_the_guide_s_removal_without_helm_deletes_all_but_what_it_says_stays(page: str) -> None:
+    """`kubectl delete -k deploy` would delete the kinds with their objects, and Koordinator's namespace."""
+    lines = (DEPLOY.parent / "docs" / "guide" / page).read_text().splitlines()
+    (loop,) = [line for line in lines if line.startswith("    for part in ")]
+    folders = loop.partition(" in ")[2].partition(";")[0].split()
+    (files,) = [line for line in lines if "kubectl delete" in line and "deploy/manager" in line]
+    named = [DEPLOY.parent / word for word in files.split() if word.endswith(".yaml")]
+    removed = {identity(entry) for folder in folders for entry in resources(DEPLOY / folder)}
+    removed |= {identity(entry) for path in named for entry in yaml.safe_load_all(path.read_text()) if entry}
+    stays = {
+        identity(entry)
+        for entry in resources(DEPLOY)
+        if entry["kind"] in ("CustomResourceDefinition", "PriorityClass")
+        or (entry["kind"] == "Namespace" and entry["metadata"]["name"] != "cotenant-node")
+    }
+    assert removed == {identity(entry) for entry in resources(DEPLOY)} - stays
 
 
 @pytest.mark.parametrize("name", sorted(pods()))

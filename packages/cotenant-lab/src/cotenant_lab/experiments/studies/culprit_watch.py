@@ -26,7 +26,8 @@ from cotenant.model.cluster.qos import PriorityClass, QoSClass
 from cotenant.model.errors import Unsupported
 from cotenant.model.machine.node_pod import NodePod
 from cotenant.model.machine.node_state import GroupUse, NodeState, PodUse, ServiceHealth
-from cotenant.policy.interference.attribution.attribute import Attribution, attribute
+from cotenant.policy.interference.attribution.answer import Attribution
+from cotenant.policy.interference.attribution.attribute import attribute
 from cotenant.policy.interference.attribution.samples import NodeSamples, extended
 from cotenant.policy.interference.attribution.settings import AttributionSettings, EvidenceSignal
 from cotenant_lab.experiments.site.site import now_us

@@ -201,6 +201,11 @@ def summary(process: AgentProcess, page: StatePage | None, holds: tuple[HeldKnob
     lines += [f"would hold {hold.target} at {hold.value}: {hold.reason.text}" for hold in holds]
     if not holds:
         lines.append(f"would hold nothing: {nothing_because(process)}")
+    if process.config.cluster is not None:
+        lines.append(
+            "the API server was not asked, so pods are told by their UIDs and judged by the kubelet's groups alone; "
+            "the running agent of this node knows more: `cotenant node status`, /v1/holds"
+        )
     lines += [f"not known here: {gap.what}; needs {gap.needs}" for gap in page.gaps]
     return lines
 

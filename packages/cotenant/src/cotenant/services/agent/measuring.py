@@ -78,7 +78,7 @@ def run_delays(
         return _probe(config, layout, stack, triggers, receivers)
     except CotenantError as error:
         _log.info("no run-queue probe in this process: %s", error)
-        missing = Gap(BLAME, str(error))
+        missing = Gap(BLAME, error.needs if isinstance(error, Unsupported) else str(error))
     delays: ServicesDelays | None = None
     try:
         delays = ServicesDelays(stack.enter_context(closing(RunDelayReader(layout))), missing)

@@ -22,6 +22,11 @@ from cotenant.services.nri.hook import Hook
 FACTS_EVERY_S, SAID_EVERY_S = 10.0, 2.0
 FIRST_WAIT_S, LONGEST_WAIT_S = 0.1, 2.0
 NAME = "cotenant"
+# A runtime takes the place of whatever stands at its path when it starts, and leaves it there when it is killed.
+_DEAD = (
+    "nobody listens there: the runtime that made it has ended, or another one on this node has taken its path and "
+    "ended; a runtime makes it again when it is restarted, and two of one node need paths of their own"
+)
 _log = logging.getLogger(__name__)
 
 
@@ -88,6 +93,8 @@ class HookProcess:
             holds_shares = bool(self.hook.settings.mps_pipe)
             session = NriSession(reader, writer, self.hook, self._cpu_version, removals=holds_shares)
             await session.run(NAME, self._index)
+        except ConnectionRefusedError:
+            return _DEAD
         except (CotenantError, OSError) as error:
             return str(error)
         return "the runtime closed the connection"

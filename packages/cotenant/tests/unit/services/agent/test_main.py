@@ -22,7 +22,7 @@ from cotenant.model.machine.node_state import Allocatable
 from cotenant.services.agent.agent_arguments import AgentArguments
 from cotenant.services.agent.agent_process import AgentProcess
 from cotenant.services.agent.main import _kept_back_bytes, configure, run, summary
-from cotenant.services.agent_settings.config import AgentConfig
+from cotenant.services.agent_settings.config import AgentConfig, ClusterAccess
 from cotenant.services.running import raise_descriptors
 
 HEAVY = ("numpy", "numba", "polars", "rich", "aiohttp", "grpc", "prometheus_client.aiohttp", "scipy")
@@ -123,6 +123,24 @@ def test_once_explains_why_it_would_hold_nothing(config: AgentConfig, because: s
 
     (line,) = [line for line in asyncio.run(lines()) if line.startswith("would hold nothing: ")]
     assert because in line
+
+
+@pytest.mark.parametrize("cluster", [None, ClusterAccess()])
+def test_once_says_that_it_did_not_ask_the_api_server(cluster: ClusterAccess | None) -> None:
+    """On a real node it told pods by their UIDs, and that none was best effort."""
+    w = World(CONFIG)
+
+    async def lines() -> list[str]:
+        process = w.process()
+        await process.discover()
+        await w.tick(process, 2)
+        process.config = replace(process.config, cluster=cluster)
+        state = process.agent.state()
+        assert state is not None
+        return summary(process, process.state_page(state), process.agent.held_knobs())
+
+    said = [line for line in asyncio.run(lines()) if "the API server was not asked" in line]
+    assert len(said) == (cluster is not None)
 
 
 def test_the_process_may_open_what_its_hard_limit_allows() -> None:

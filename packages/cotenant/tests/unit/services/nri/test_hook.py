@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
+import socket
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
@@ -139,6 +140,26 @@ def test_a_process_that_comes_round_says_so(tmp_path: Path) -> None:
         file.close()
 
     asyncio.run(play())
+
+
+def test_a_socket_that_another_runtime_took_and_left_is_told_as_such(tmp_path: Path) -> None:
+    """*Connection refused* alone had its readers look for rights and network policies."""
+    path = tmp_path / "nri.sock"
+    with socket.socket(socket.AF_UNIX) as taken:
+        taken.bind(str(path))  # the file stays when the socket is closed
+
+    async def play() -> str:
+        made = hook(v1_tree(tmp_path / "tree", GROUPS, {}))
+        process = HookProcess(path, "50", made, 1, lambda: None, None)
+        running = asyncio.create_task(process.run())
+        async with asyncio.timeout(patience(20)):
+            while process.unready() == "no runtime has accepted this plugin yet":
+                await asyncio.sleep(0)
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        return process.unready()
+
+    assert asyncio.run(play()).startswith("nobody listens there: the runtime that made it has ended, or another one")
 
 
 def test_nothing_is_changed_unless_the_mode_is_act(tmp_path: Path) -> None:

@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 from cotenant.engine.node.recovery.incident import Incident
 from cotenant.engine.node.recovery.settings import RecoverySettings
 from cotenant.model.machine.node_state import NodeState, PodUse
-from cotenant.policy.interference.attribution.attribute import Attribution, attribute
+from cotenant.policy.interference.attribution.answer import Attribution
+from cotenant.policy.interference.attribution.attribute import attribute
 from cotenant.policy.interference.attribution.causes import TroubleCause
 from cotenant.policy.interference.attribution.samples import NodeSamples
 from cotenant.policy.interference.attribution.settings import EvidenceSignal
@@ -98,11 +99,15 @@ class RecoveryFacts:
         )
 
     def cause(self, incident: Incident) -> Attribution | None:
-        """The attribution now; a pod that is cleared, or has left, is no culprit."""
+        """The attribution now; a pod that is cleared, or has left, is no culprit. While it is acted on, it is asked of
+        the same part of the trouble as before: in the last seconds alone who is held looks idle.
+        """
         entry = self.entry(incident.victim)
         if entry is None:
             return None
-        found = attribute(self.history, self.state, entry, self.settings.attribution)
+        acted_on = incident.acted_on if incident.lease is not None else None
+        since_us = None if acted_on is None else max(0, acted_on.since_us - 1)
+        found = attribute(self.history, self.state, entry, self.settings.attribution, since_us)
         if found is None or found.culprit is None:
             return found
         culprit = found.culprit.identity

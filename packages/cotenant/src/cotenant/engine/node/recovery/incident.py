@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from cotenant.engine.node.recovery.stages import IncidentStage, RecoveryRung, check
-from cotenant.policy.interference.attribution.attribute import Attribution
+from cotenant.policy.interference.attribution.answer import Attribution
 
 MAX_EVENTS = 48
 MAX_PROOFS = 16

@@ -35,7 +35,7 @@ from cotenant.engine.node.recovery.rungs import (
 )
 from cotenant.engine.node.recovery.stages import LEAVING, IncidentStage, RecoveryRung
 from cotenant.model.machine.node_state import PPM
-from cotenant.policy.interference.attribution.attribute import Attribution
+from cotenant.policy.interference.attribution.answer import Attribution
 from cotenant.policy.interference.attribution.causes import TroubleCause
 from cotenant.policy.interference.attribution.settings import EvidenceSignal
 
@@ -217,7 +217,7 @@ def _waiting(incident: Incident, now_us: int, why: str) -> Incident:
 
 def _reading(incident: Incident, facts: RecoveryFacts, from_us: int, whole: bool = True) -> TroubleReading | None:
     """The mean over samples that lie behind an instant, `whole` or by their end; before any action (0), over the
-    bad ones.
+    bad ones by which the cause was found.
     """
     found, settings = incident.attribution, facts.settings.attribution
     signal = facts.history.deciding(incident.victim, settings) if found is None else found.signal
@@ -233,7 +233,7 @@ def _reading(incident: Incident, facts: RecoveryFacts, from_us: int, whole: bool
             )
             if (measured_from_us if whole else sample.at_us - 1) < from_us:
                 continue
-        elif level <= incident.threshold_ppm:
+        elif level <= incident.threshold_ppm or (found is not None and sample.at_us < found.since_us):
             continue
         levels.append(level)
         if service.burn_milli is not None:

@@ -17,9 +17,10 @@ from cotenant.engine.node.recovery.policy import RecoveryMemory
 from cotenant.engine.node.recovery.restraint import described_after, standing
 from cotenant.engine.node.recovery.stages import IncidentStage
 from cotenant.model.machine.node_pod import NodePod
-from cotenant.model.machine.node_state import PPM, NodeState, PodUse
-from cotenant.policy.interference.attribution.attribute import Attribution
+from cotenant.model.machine.node_state import PPM, NodeState, PodUse, ServiceHealth
+from cotenant.policy.interference.attribution.answer import Attribution
 from cotenant.policy.interference.attribution.causes import CandidateCause, TroubleCause
+from cotenant.policy.interference.attribution.settings import EvidenceSignal
 from cotenant.policy.interference.series import job_of
 
 _MIN_REQUEST_M = 2  # shares are at least 2, as kubelet's best-effort group has them
@@ -90,7 +91,7 @@ def story(
     incidents = tuple(_of(incident) for incident in known if asked in (incident.service, incident.name))
     if not entries and not incidents:
         return None
-    text = tuple(_sentences(asked, state, entries, incidents, memory is not None, now_us))
+    text = tuple(_sentences(asked, state, entries, incidents, memory, now_us))
     return ServiceStory(
         service=asked,
         node=node,
@@ -234,16 +235,18 @@ def _sentences(
     state: NodeState | None,
     entries: Sequence[PodUse],
     incidents: Sequence[IncidentStory],
-    enabled: bool,
+    memory: RecoveryMemory | None,
     now_us: int,
 ) -> Iterable[str]:
     replicas = ", ".join(entry.pod.key for entry in entries) or "none on this node now"
     yield f"service {asked}: replicas {replicas}"
-    if not enabled:
+    if memory is None:
         yield "the policy `recovery` is switched off on this node"
     for entry in entries:
         if entry.health is not None and entry.pod.objective_p99_us:
             yield f"{entry.pod.key}: {_health(entry.pod, entry)}"
+            if memory is not None and not _tells_latency(entry, memory):
+                yield f"{entry.pod.key}: {_without_latency(entry.health)}"
         for signal in entry.signals:
             if not signal.guard:
                 yield (
@@ -270,7 +273,7 @@ def _sentences(
             f"{limited.by} holds all best-effort work on this node at {limited.cpu_m / 1000:g} CPU now, for "
             f"{ago_s:.0f} s: {limited.why}"
         )
-    if enabled and not incidents:
+    if memory is not None and not incidents:
         yield "it has had no trouble since the agent started"
     for incident in incidents:
         ago = max(0, now_us - incident.opened_us) / 1e6
@@ -290,4 +293,18 @@ def _health(pod: NodePod, entry: PodUse) -> str:
     return (
         f"{measured / 1000:g} ms against {(pod.objective_p99_us or 0) / 1000:g} ms, "
         f"{entry.health.age_us / 1e6:.1f} s ago"
+    )
+
+
+def _tells_latency(entry: PodUse, memory: RecoveryMemory) -> bool:
+    """Whether its latency was judged in the last sample."""
+    last = memory.history.samples[-1].services.get(entry.pod.uid) if memory.history.samples else None
+    return last is None or EvidenceSignal.LATENCY in last.levels
+
+
+def _without_latency(health: ServiceHealth) -> str:
+    return (
+        f"its latency is not judged: {health.requests} requests in {health.window_us / 1e6:g} s, measured "
+        f"{health.age_us / 1e6:.0f} s ago, are too few or too old to tell it; trouble and recovery are told by what it "
+        "waits for a CPU or a disk alone"
     )

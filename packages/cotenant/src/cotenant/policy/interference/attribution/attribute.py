@@ -15,13 +15,13 @@ probability.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from itertools import pairwise
 
 from cotenant.model.devices.card_sample import CardPath
-from cotenant.model.machine.node_decision import DecisionTerm, Reason
+from cotenant.model.machine.node_decision import DecisionTerm
 from cotenant.model.machine.node_state import PPM, NodeState, PodUse
 from cotenant.policy.interference.attribution.activity import ActivityMeasure, Own, mean_over_time
+from cotenant.policy.interference.attribution.answer import Attribution, answer
 from cotenant.policy.interference.attribution.bystanders import bystanders, without_activity
 from cotenant.policy.interference.attribution.cards import ON_CARD
 from cotenant.policy.interference.attribution.causes import (
@@ -47,64 +47,70 @@ from cotenant.policy.interference.attribution.samples import NodeSamples
 from cotenant.policy.interference.attribution.settings import WEIGHTS, AttributionSettings, EvidenceSignal
 from cotenant.policy.interference.attribution.workloads import by_workload, max_active, workloads_of
 
-RULE = "attribution"
 _WAITING = frozenset({EvidenceSignal.BLAME, EvidenceSignal.RUN_DELAY, EvidenceSignal.STALL})
 _SLOWED = _WAITING | {EvidenceSignal.CPI}  # by a neighbour on the CPU
-_TEXT = {
-    EvidenceSignal.SELF_TIME: "p99 of its own time over the objective",
-    EvidenceSignal.LATENCY: "p99 over the objective",
-    EvidenceSignal.CPI: "cycles per instruction",
-    EvidenceSignal.RUN_DELAY: "waiting per CPU time",
-    EvidenceSignal.STALL: "stalled share of time",
-    EvidenceSignal.IO_STALL: "share of time stalled on a disk",
-}
-_ON_CARDS = {
-    CardPath.SM: "multiprocessors",
-    CardPath.MEMORY_BANDWIDTH: "memory bandwidth",
-    CardPath.PCIE: "the PCIe root",
-}
 _OF_REQUESTS = (EvidenceSignal.LATENCY, EvidenceSignal.SELF_TIME)
 
 
-@dataclass(frozen=True, slots=True)
-class Attribution:
-    """The answer for one service in trouble. `culprit` is None where no pod is named."""
-
-    victim: str  # uid
-    at_us: int
-    cause: TroubleCause
-    culprit: CandidateCause | None
-    candidates: tuple[CandidateCause, ...]  # highest confidence first
-    signal: EvidenceSignal  # the one that decides
-    level_ppm: int  # its mean over the bad samples
-    threshold_ppm: int
-    reason: Reason
-
-
 def attribute(
+    history: NodeSamples, state: NodeState, victim: PodUse, settings: AttributionSettings, since_us: int | None = None
+) -> Attribution | None:
+    """The cause of a service's trouble from the window of samples; None where it has no bad sample. `since_us`: of its
+    bad samples since an instant (0: of all) and of nothing else.
+    """
+    if since_us is not None:
+        return _of_part(history, state, victim, settings, since_us)
+    found = _whole_or_recent(history, state, victim, settings)
+    if found is None or found.culprit is not None:
+        return found
+    # A service that hardly gets any CPU time answers few requests just then: who is named by its waiting is named.
+    counted = history.without_small_windows(victim.pod.uid)
+    told = None if counted.samples == history.samples else _of_part(counted, state, victim, settings, 0)
+    return found if told is None or told.culprit is None else told
+
+
+def _whole_or_recent(
     history: NodeSamples, state: NodeState, victim: PodUse, settings: AttributionSettings
 ) -> Attribution | None:
-    """The cause of a service's trouble from the window of samples; None where it has no bad sample."""
+    """Of the whole trouble, or of its end where that names a pod, or another cause."""
+    whole = _of_part(history, state, victim, settings, 0)
+    if whole is None or whole.culprit is not None:
+        return whole
     parts = split(history, victim.pod.uid, settings)
+    assert parts is not None, "there was an answer"
+    since_us = parts.bad[-1][0].at_us - settings.recent_us
+    latest = sum(sample.at_us > since_us for sample, _ in parts.bad)
+    if latest == len(parts.bad) or latest < settings.trouble_of:
+        return whole
+    recent = _of_part(history, state, victim, settings, since_us)
+    assert recent is not None, "its last bad sample is among them"
+    has_changed = TroubleCause.UNKNOWN not in (whole.cause, recent.cause) and whole.cause is not recent.cause
+    return recent if recent.culprit is not None or has_changed else whole
+
+
+def _of_part(
+    history: NodeSamples, state: NodeState, victim: PodUse, settings: AttributionSettings, since_us: int
+) -> Attribution | None:
+    parts = split(history, victim.pod.uid, settings, since_us)
     if parts is None:
         return None
     quota = own_quota(parts, settings)
     if quota is not None:
-        return _answer(parts, state, victim, quota, (quota,), quota.cause)
+        return answer(parts, state, victim, quota, (quota,), quota.cause)
     failed = own_card(parts)
     if failed is not None:
-        return _answer(parts, state, victim, failed, (failed,), failed.cause)
+        return answer(parts, state, victim, failed, (failed,), failed.cause)
     left_out = bystanders(history, parts, settings)
     if left_out:
         history = without_activity(history, left_out)
-        parts = split(history, victim.pod.uid, settings)
+        parts = split(history, victim.pod.uid, settings, since_us)
         assert parts is not None, "the levels are the same"
     found = _found(history, parts, state, victim, settings, {})
     workloads = {} if found.culprit is not None else workloads_of(history)
     if not workloads:
         return found
     together = by_workload(history, workloads)
-    parts_together = split(together, victim.pod.uid, settings)
+    parts_together = split(together, victim.pod.uid, settings, since_us)
     assert parts_together is not None, "the levels are the same"
     leaders = {}
     here = {entry.pod.uid for entry in state.best_effort_pods}
@@ -133,16 +139,16 @@ def _found(
     owners = {uid: name for sample, _ in parts.bad for uid, name in sample.workloads.items()}
     candidates = _ranked(evidence, keys, leaders, owners, parts.full_paths(settings))
     if callee is not None and not (candidates and _is_culprit(parts, candidates, evidence, settings)):
-        return _answer(parts, state, victim, callee, (callee, *candidates), callee.cause)
+        return answer(parts, state, victim, callee, (callee, *candidates), callee.cause)
     if not candidates:
-        return _answer(parts, state, victim, None, (), _cause_without_evidence(parts, settings))
+        return answer(parts, state, victim, None, (), _cause_without_evidence(parts, settings))
     top = candidates[0]
     if top.cause is not TroubleCause.POD:
         is_sure = top.confidence_ppm >= settings.min_confidence_ppm
-        return _answer(parts, state, victim, top, candidates, top.cause if is_sure else TroubleCause.UNKNOWN)
+        return answer(parts, state, victim, top, candidates, top.cause if is_sure else TroubleCause.UNKNOWN)
     if not _is_culprit(parts, candidates, evidence, settings):
-        return _answer(parts, state, victim, top, candidates, TroubleCause.UNKNOWN)
-    return _answer(parts, state, victim, top, candidates, TroubleCause.POD)
+        return answer(parts, state, victim, top, candidates, TroubleCause.UNKNOWN)
+    return answer(parts, state, victim, top, candidates, TroubleCause.POD)
 
 
 def _is_culprit(
@@ -319,53 +325,3 @@ def _may_be_the_change(
     # Latency alone: a pod that happened to start with the trouble is not told from its cause until both have come and
     # gone again.
     return returned
-
-
-def _means_text(parts: Split, top: CandidateCause) -> str:
-    """By what a candidate disturbs, where that is not the CPU."""
-    if not top.by_card:
-        return " by its use of disks" if top.by_disk else ""
-    cards = sorted({card.called for card in parts.bad[-1][0].cards if parts.uid in card.uids})
-    return f" by its use of {_ON_CARDS[CardPath(top.by_card)]} of {', '.join(cards)}"
-
-
-def _answer(
-    parts: Split,
-    state: NodeState,
-    victim: PodUse,
-    top: CandidateCause | None,
-    candidates: tuple[CandidateCause, ...],
-    cause: TroubleCause,
-) -> Attribution:
-    signal = _TEXT[parts.signal]
-    text = f"{victim.pod.key}: {signal} {parts.level_ppm / PPM:.2f}, threshold {parts.threshold_ppm / PPM:.2f}: "
-    terms = [DecisionTerm("signal", parts.level_ppm, "ppm"), DecisionTerm("threshold", parts.threshold_ppm, "ppm")]
-    if cause is TroubleCause.UNKNOWN:
-        first = (
-            f"; first of {len(candidates)} candidates is {top.called} with {top.confidence_ppm / PPM:.2f}"
-            if top
-            else ""
-        )
-        gaps = parts.card_gaps()
-        text += f"no cause is certain{first}" + (f"; not measured on its cards: {'; '.join(gaps)}" if gaps else "")
-    elif top is None:
-        text += "its own load grew and no other candidate has evidence"
-    else:
-        means = _means_text(parts, top)
-        text += f"caused by {top.called}{means}, confidence {top.confidence_ppm / PPM:.2f}"
-    if top is not None:
-        terms += [DecisionTerm("confidence", top.confidence_ppm, "ppm"), *top.evidence]
-    growth = parts.growth_ppm()
-    if growth is not None:
-        terms.append(DecisionTerm("growth of its demand", growth, "ppm"))
-    return Attribution(
-        victim=victim.pod.uid,
-        at_us=state.at_us,
-        cause=cause,
-        culprit=top if cause is TroubleCause.POD else None,
-        candidates=candidates,
-        signal=parts.signal,
-        level_ppm=parts.level_ppm,
-        threshold_ppm=parts.threshold_ppm,
-        reason=Reason(RULE, text, tuple(terms)),
-    )

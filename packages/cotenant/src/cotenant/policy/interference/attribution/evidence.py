@@ -47,7 +47,8 @@ _MAX_RELUCTANCE = 1000.0
 @dataclass(frozen=True, slots=True)
 class Split:
     """A service's samples in the window, and which of them are bad by the deciding signal. An earlier trouble, that
-    calm samples separate from the present one, is in `pairs` only.
+    calm samples separate from the present one, is in `pairs` only. `earlier`: bad samples of the present one that are
+    not asked about, since only its end is.
     """
 
     uid: str
@@ -56,6 +57,7 @@ class Split:
     pairs: Pairs
     bad: Pairs
     calm: Pairs
+    earlier: Pairs = ()
 
     @property
     def level_ppm(self) -> int:
@@ -126,8 +128,10 @@ class SignalEvidence:
     by_card: Mapping[tuple[str, CardPath], float] = field(default_factory=dict)  # and what it takes of a card
 
 
-def split(history: NodeSamples, uid: str, settings: AttributionSettings) -> Split | None:
-    """A service's samples by its deciding signal; None where it has none or no bad sample."""
+def split(history: NodeSamples, uid: str, settings: AttributionSettings, since_us: int = 0) -> Split | None:
+    """A service's samples by its deciding signal, with the bad ones since an instant; None where it has none or no bad
+    sample.
+    """
     signal = history.deciding(uid, settings)
     threshold = None if signal is None else history.threshold_ppm(uid, signal, settings)
     if signal is None or threshold is None:
@@ -137,11 +141,13 @@ def split(history: NodeSamples, uid: str, settings: AttributionSettings) -> Spli
         for sample, service in history.of(uid)
         if signal in service.levels
     )
-    bad = _present(pairs, signal, threshold, settings.trouble_of)
+    present = _present(pairs, signal, threshold, settings.trouble_of)
     calm = tuple(pair for pair in pairs if pair[1].levels[signal] <= threshold)
+    bad = tuple(pair for pair in present if pair[0].at_us > since_us)
     if not bad:
         return None
-    return Split(uid, signal, threshold, pairs, bad, calm if len(calm) >= settings.min_calm else ())
+    earlier = present[: len(present) - len(bad)]
+    return Split(uid, signal, threshold, pairs, bad, calm if len(calm) >= settings.min_calm else (), earlier)
 
 
 def _holds(sample: AttributionSample, settings: AttributionSettings) -> bool:
@@ -270,10 +276,13 @@ def by_fit(
     names += [(Own.LOAD, means) for means in on_cards if _fills_itself(parts, means)]
     columns = [_from_calm(column(name, known, parts.pairs, averaged, means), calm, amounts) for name, means in names]
     rises = [_mean_at(column, bad, amounts) for column in columns]
+    earlier_at = {sample.at_us for sample, _ in parts.earlier}
+    before = [at for at, (sample, _) in enumerate(known) if sample.at_us in earlier_at]
+    most = [max(rise, _mean_at(column, before, amounts)) for rise, column in zip(rises, columns, strict=True)]
     target, *columns = (
         [value * sqrt(amount) for value, amount in zip(values, amounts, strict=True)] for values in (target, *columns)
     )
-    coefficients = nonnegative_fit(columns, target, _reluctance(names, rises))
+    coefficients = nonnegative_fit(columns, target, _reluctance(names, most))
     quality = explained(columns, target, coefficients)
     shares: dict[str, float] = {}
     by_disk: dict[str, float] = {}

@@ -10,7 +10,7 @@ Limits: at most `MAX_SAMPLES` samples; with a period below a quarter of a second
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import sqrt
 
 from cotenant.model.machine.node_state import PPM, NodeState, PodUse
@@ -24,7 +24,7 @@ from cotenant.policy.interference.attribution.settings import (
 )
 from cotenant.policy.interference.series import BlameSample, blame_samples
 from cotenant.policy.interference.settings import VictimSignal
-from cotenant.policy.interference.signals import victim_level_ppm
+from cotenant.policy.interference.signals import tells_latency, victim_level_ppm
 
 _WITHOUT_OBJECTIVE = {
     EvidenceSignal.CPI: VictimSignal.CPI,
@@ -32,6 +32,7 @@ _WITHOUT_OBJECTIVE = {
     EvidenceSignal.STALL: VictimSignal.STALL,
 }
 _LEARNED = (*_WITHOUT_OBJECTIVE, EvidenceSignal.IO_STALL)  # whose usual level is known from calm samples
+OF_REQUESTS = frozenset({EvidenceSignal.LATENCY, EvidenceSignal.SELF_TIME})
 _AVERAGED = 60  # samples that the usual level averages over
 
 
@@ -47,6 +48,7 @@ class ServiceSample:
     burn_milli: int | None = None  # requests over the objective per request allowed, thousandths; None where unknown
     window_us: int = 0  # of its latency
     age_us: int = 0  # since that window ended
+    is_small: bool = False  # that window has fewer requests than a p99 takes; its latency counts since most were late
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +115,19 @@ class NodeSamples:
         if usual is None:
             return None if signal is EvidenceSignal.CPI else floor
         return max(floor, usual)
+
+    def without_small_windows(self, uid: str) -> NodeSamples:
+        """The same where windows of few requests tell no latency of this service."""
+
+        def counted(sample: AttributionSample) -> AttributionSample:
+            service = sample.services.get(uid)
+            if service is None or not service.is_small:
+                return sample
+            levels = {signal: level for signal, level in service.levels.items() if signal not in OF_REQUESTS}
+            kept = replace(service, levels=levels, window_us=0, age_us=0, burn_milli=None, is_small=False)
+            return replace(sample, services={**sample.services, uid: kept})
+
+        return replace(self, samples=tuple(map(counted, self.samples)))
 
     def of(self, uid: str) -> tuple[tuple[AttributionSample, ServiceSample], ...]:
         """The samples that contain a service, oldest first."""
@@ -219,13 +234,15 @@ def _service(entry: PodUse, settings: AttributionSettings) -> ServiceSample:
     health, objective_us = entry.health, entry.pod.objective_p99_us
     rate = burn = None
     window_us = age_us = 0
+    is_small = False
     if health is not None and health.window_us and health.age_us <= settings.health_age_us:
         rate = health.requests * 1_000_000_000 // health.window_us
-        if objective_us and health.requests >= settings.min_requests:
+        if objective_us and tells_latency(health, settings.min_requests):
             window_us, age_us = health.window_us, health.age_us
+            is_small = health.requests < settings.min_requests
             budget_ppm = health.budget_ppm or settings.budget_ppm
             burn = health.over_objective * 1000 * PPM // (health.requests * budget_ppm)
-            level = victim_level_ppm(VictimSignal.LATENCY, entry)
+            level = victim_level_ppm(VictimSignal.LATENCY, entry, settings.min_requests)
             if EvidenceSignal.LATENCY in settings.signals and level is not None:
                 levels[EvidenceSignal.LATENCY] = level
             if EvidenceSignal.SELF_TIME in settings.signals and health.self_p99_us is not None:
@@ -239,6 +256,7 @@ def _service(entry: PodUse, settings: AttributionSettings) -> ServiceSample:
         burn,
         window_us,
         age_us,
+        is_small,
     )
 
 

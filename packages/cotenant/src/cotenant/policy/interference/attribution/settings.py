@@ -60,8 +60,11 @@ class AttributionSettings:
         EvidenceSignal
     )  # in the order in which one of them decides whether a service is in trouble
     window_us: int = 60 * SECOND_US  # how far back evidence is taken from
+    # The end of a longer trouble, which is asked about by itself where the whole of it names nobody: what caused its
+    # beginning may be gone.
+    recent_us: int = 10 * SECOND_US
     health_age_us: int = 15 * SECOND_US  # an older latency report is not used
-    min_requests: int = 20  # in a latency window; with fewer its p99 is not used
+    min_requests: int = 20  # in a latency window; with fewer its p99 is used only where most of them were late
     budget_ppm: int = (
         10_000  # requests that may miss an objective that a service reports itself: of the 99th percentile
     )

@@ -30,9 +30,10 @@ def read(
     whole: bool = True,
     attributed: EvidenceSignal | None = LATENCY,
     deciding: EvidenceSignal | None = None,
+    since_us: int = 0,
 ) -> TroubleReading | None:
     """Of an incident above 100."""
-    found = None if attributed is None else SimpleNamespace(signal=attributed)
+    found = None if attributed is None else SimpleNamespace(signal=attributed, since_us=since_us)
     incident = SimpleNamespace(attribution=found, victim="v", threshold_ppm=100)
     history = SimpleNamespace(of=lambda victim: samples, deciding=lambda victim, settings: deciding)
     facts = SimpleNamespace(history=history, settings=SimpleNamespace(attribution=None))
@@ -43,6 +44,12 @@ def test_before_an_action_only_samples_in_trouble_count() -> None:
     assert read(sample(1, 100), sample(2, 101), sample(3, 300)) == TroubleReading(200, None, 2)
     assert read(sample(1, 100)) is None
     assert read() is None
+
+
+def test_where_the_cause_was_found_in_the_end_of_a_trouble_its_beginning_does_not_count() -> None:
+    long_ago, now = sample(1, 900, 90), (sample(2, 200, 2), sample(3, 300, 4))
+    assert read(long_ago, *now, since_us=2) == TroubleReading(250, 3, 2)
+    assert read(long_ago, *now) == TroubleReading(466, 32, 3)
 
 
 def test_the_budget_burns_at_the_mean_of_the_samples_that_say_it() -> None:

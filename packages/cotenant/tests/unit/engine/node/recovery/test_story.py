@@ -7,11 +7,13 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import groupby
 
+import pytest
 from tests.unit.engine.node.recovery.test_ladder import SECOND_US, SETTINGS, Run
 
 from cotenant.engine.node.recovery.harm import harms
 from cotenant.engine.node.recovery.stages import IncidentStage, RecoveryRung
 from cotenant.engine.node.recovery.story import IncidentStory, Link, story
+from cotenant.model.machine.node_state import NodeState
 from cotenant.services.reporting.stories import MAX_BYTES, StoryReport, decode, encode
 
 
@@ -119,3 +121,33 @@ def test_a_story_of_many_actions_fits_a_report() -> None:
     body = encode(StoryReport("n", 0.0, found))
     assert len(body) < MAX_BYTES
     assert decode(body).story == found
+
+
+@pytest.mark.parametrize(("requests", "age_s", "is_judged"), [(20, 0, True), (19, 0, False), (200, 16, False)])
+def test_a_latency_that_is_not_judged_is_told_to_be_so(requests: int, age_s: int, is_judged: bool) -> None:
+    """Of few requests a service's objective decides nothing, which nobody would guess from the p99 that is shown."""
+    run = Run(guilty=None)
+
+    def few(state: NodeState) -> NodeState:
+        web = state.pods[0]
+        assert web.health is not None
+        health = replace(web.health, window_us=6 * SECOND_US, requests=requests, age_us=age_s * SECOND_US)
+        return replace(state, pods=(replace(web, health=health), *state.pods[1:]))
+
+    run.change = few
+    run.seconds(5)
+    state = few(run.node.second())
+    found = story("shop/web", "n", state, run.memory, state.at_us)
+    assert found is not None
+    said = [line for line in found.text if "its latency is not judged" in line]
+    assert said == (
+        []
+        if is_judged
+        else [
+            f"shop/web: its latency is not judged: {requests} requests in 6 s, measured {age_s} s ago, are too few or "
+            "too old to tell it; trouble and recovery are told by what it waits for a CPU or a disk alone"
+        ]
+    )
+    switched_off = story("shop/web", "n", state, None, state.at_us)
+    assert switched_off is not None
+    assert not any("not judged" in line for line in switched_off.text)

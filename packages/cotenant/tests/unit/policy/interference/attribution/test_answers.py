@@ -13,7 +13,8 @@ from cotenant.model.cluster.qos import QoSClass
 from cotenant.model.machine.node_decision import DecisionTerm
 from cotenant.model.machine.node_state import PodUse
 from cotenant.model.resources import Amounts
-from cotenant.policy.interference.attribution.attribute import Attribution, attribute
+from cotenant.policy.interference.attribution.answer import Attribution
+from cotenant.policy.interference.attribution.attribute import attribute
 from cotenant.policy.interference.attribution.causes import TroubleCause
 from cotenant.policy.interference.attribution.samples import AttributionSample, NodeSamples, ServiceSample
 from cotenant.policy.interference.attribution.settings import FLOORS_PPM, AttributionSettings, EvidenceSignal

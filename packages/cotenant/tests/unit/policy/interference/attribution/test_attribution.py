@@ -10,7 +10,8 @@ from tests.fakes.node.troubled_node import OBJECTIVE_US, SECOND_US, TroubledNode
 
 from cotenant.model.errors import InvalidInput
 from cotenant.model.machine.node_state import PPM, Alarm, GroupUse, NodeState
-from cotenant.policy.interference.attribution.attribute import Attribution, attribute
+from cotenant.policy.interference.attribution.answer import Attribution
+from cotenant.policy.interference.attribution.attribute import attribute
 from cotenant.policy.interference.attribution.causes import TroubleCause
 from cotenant.policy.interference.attribution.regression import nonnegative_fit
 from cotenant.policy.interference.attribution.samples import NodeSamples, UsualLevel, extended
@@ -110,6 +111,63 @@ def test_an_old_report_and_one_of_few_requests_are_not_used() -> None:
         changed = replace(state, pods=(replace(entry, health=health), *state.pods[1:]))
         levels = history_of([changed]).samples[-1].services[WEB].levels
         assert EvidenceSignal.LATENCY not in levels
+
+
+def small(state: NodeState, requests: int, late: int) -> NodeState:
+    """The same with few requests in each window, and nothing that it waited for."""
+    web = state.pods[0]
+    assert web.health is not None
+    p99_us = 3 * OBJECTIVE_US if late else OBJECTIVE_US // 2
+    health = replace(web.health, requests=requests, over_objective=late, p99_us=p99_us)
+    use = replace(web.use, run_delay_ppm=0, cpu_stall_ppm=0, cpi_milli=None)
+    return replace(state, pods=(replace(web, use=use, health=health), *state.pods[1:]), blame=None)
+
+
+@pytest.mark.parametrize(
+    ("requests", "late", "is_in_trouble"), [(19, 10, True), (19, 9, False), (5, 5, True), (4, 4, False), (19, 0, False)]
+)
+def test_a_window_of_few_requests_tells_of_trouble_where_most_were_late(
+    requests: int, late: int, is_in_trouble: bool
+) -> None:
+    """A service that hardly answers any more has small windows just then: 16 of 16 late is no unknown latency."""
+    history = history_of([small(state, requests, late) for state in TroubledNode(Random(3)).states(8)])
+    assert history.in_trouble(WEB, CONFIG) is is_in_trouble
+    levels = history.samples[-1].services[WEB].levels
+    assert (EvidenceSignal.LATENCY in levels) is is_in_trouble
+    counted = history.without_small_windows(WEB)
+    assert not counted.in_trouble(WEB, CONFIG)
+    assert EvidenceSignal.LATENCY not in counted.samples[-1].services[WEB].levels
+    assert history.without_small_windows("uid-other") == history
+
+
+def test_how_few_requests_tell_a_latency_is_a_setting_also_below_its_default() -> None:
+    states = [small(state, 12, 1) for state in TroubledNode(Random(3)).states(8)]
+    assert not history_of(states).in_trouble(WEB, CONFIG)
+    fewer = replace(CONFIG, min_requests=12)
+    assert history_of(states, fewer).in_trouble(WEB, fewer)
+    assert not history_of(states, replace(CONFIG, min_requests=13)).in_trouble(WEB, CONFIG)
+
+
+def test_who_is_named_by_what_it_waited_for_is_named_although_its_small_windows_name_nobody() -> None:
+    """Late from before the pod came, by windows of few requests; it waited only once that ran."""
+    states = list(TroubledNode(Random(3), guilty="b", from_s=26, probe=False).states(34))
+    late = []
+    for state in states:
+        web = state.pods[0]
+        assert web.health is not None
+        is_late = state.at_us > 22 * SECOND_US
+        few = replace(web.health, requests=12, over_objective=9 if is_late else 0, p99_us=3 * OBJECTIVE_US)
+        use = replace(web.use, cpi_milli=None)
+        late.append(replace(state, pods=(replace(web, use=use, health=few), *state.pods[1:])))
+    history = history_of(late)
+    answer = attribute(history, late[-1], late[-1].pods[0], CONFIG)
+    assert answer is not None
+    assert answer.culprit is not None
+    assert answer.culprit.name == "batch/b"
+    assert answer.signal is not EvidenceSignal.LATENCY
+    by_latency = attribute(history, late[-1], late[-1].pods[0], CONFIG, 0)
+    assert by_latency is not None
+    assert by_latency.culprit is None
 
 
 def test_a_service_whose_group_cannot_be_read_is_in_trouble_by_its_latency() -> None:

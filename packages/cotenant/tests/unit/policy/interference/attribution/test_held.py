@@ -15,7 +15,8 @@ from cotenant.model.cluster.qos import QoSClass
 from cotenant.model.machine.knob import Knob, KnobTarget
 from cotenant.model.machine.node_pod import NodePod
 from cotenant.model.machine.node_state import GroupUse, NodeState, PodUse
-from cotenant.policy.interference.attribution.attribute import Attribution, attribute
+from cotenant.policy.interference.attribution.answer import Attribution
+from cotenant.policy.interference.attribution.attribute import attribute
 from cotenant.policy.interference.attribution.causes import TroubleCause
 from cotenant.policy.interference.attribution.held import HeldUse, held_pods
 from cotenant.policy.interference.attribution.samples import NodeSamples, extended

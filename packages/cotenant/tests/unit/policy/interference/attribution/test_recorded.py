@@ -25,7 +25,8 @@ from cotenant.model.machine.knob import Knob, KnobTarget
 from cotenant.model.machine.knob_values import CpuMax
 from cotenant.model.machine.node_pod import NodePod
 from cotenant.model.machine.node_state import GroupUse, HostUse, NodeState, PodUse, ServiceHealth
-from cotenant.policy.interference.attribution.attribute import Attribution, attribute
+from cotenant.policy.interference.attribution.answer import Attribution
+from cotenant.policy.interference.attribution.attribute import attribute
 from cotenant.policy.interference.attribution.causes import CandidateCause
 from cotenant.policy.interference.attribution.samples import NodeSamples, extended
 from cotenant.policy.interference.attribution.settings import AttributionSettings

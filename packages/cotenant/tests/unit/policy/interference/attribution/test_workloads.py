@@ -10,7 +10,8 @@ from tests.fakes.node.job_of_pods import WORKLOAD, as_job
 from tests.fakes.node.troubled_node import OBJECTIVE_US, TroubledNode
 
 from cotenant.model.machine.node_state import PPM, NodeState
-from cotenant.policy.interference.attribution.attribute import Attribution, attribute
+from cotenant.policy.interference.attribution.answer import Attribution
+from cotenant.policy.interference.attribution.attribute import attribute
 from cotenant.policy.interference.attribution.causes import TroubleCause
 from cotenant.policy.interference.attribution.samples import NodeSamples, extended
 from cotenant.policy.interference.attribution.settings import AttributionSettings
