@@ -208,7 +208,7 @@ def _by_rank_and_use(one: EvictionCandidate) -> tuple[object, ...]:
 
 
 def _add(freed: dict[Currency, int], one: EvictionCandidate) -> None:
-    for currency in {Currency.USED, one.pool}:
+    for currency in dict.fromkeys((Currency.USED, one.pool)):  # in this order: a set's differs from run to run
         freed[currency] = freed.get(currency, 0) + one.frees(currency)
 
 

@@ -179,3 +179,10 @@ def test_what_remains_short_is_told_in_its_own_unit() -> None:
     (cpu,) = shortfalls(choose([goal(EvictionTrigger.CPU_USED, 1500)], []), "mCPU")
     assert cpu.text == "1.5 CPU (used) remains short: no other pod is eligible"
     assert shortfalls(choose([], []), "bytes") == ()
+
+
+@pytest.mark.parametrize("pool", [one for one in Currency if one is not Currency.USED])
+def test_what_is_freed_is_told_in_the_same_order_in_each_run(pool: Currency) -> None:
+    one = EvictionCandidate("a", "test/a", True, True, 100, 0, 0, None, False, pool, 5, 7)
+    choice = choose([goal(EvictionTrigger.MEMORY_BEST_EFFORT, 10)], [one])
+    assert [currency for currency, _ in choice.freed] == [Currency.USED, pool]
