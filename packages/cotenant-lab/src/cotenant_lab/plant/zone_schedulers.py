@@ -5,25 +5,27 @@ preempts, and the second after which batch goes first. Under `weighted` a group,
 joins at the clock, that is the largest key that ran, is charged a turn when a task of it queues, and gets back what the
 task did not use; one that slept is a turn behind at most. A scheduler that is attached starts with none of it. Times
 are microseconds.
-Limits: one CPU, no kernel threads, no cost of a switch, groups of equal weight; tasks do not block but sleep between
-pieces of work.
+A zone's rows give groups their weight and the length of their turns.
+Limits: one CPU, no kernel threads, no cost of a switch; tasks do not block but sleep between pieces of work.
 """
 
 from __future__ import annotations
 
 import heapq
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from cotenant.model.zones.setting import ZoneMode
-from cotenant.model.zones.table import ZoneClass
+from cotenant.model.zones.table import ZoneClass, ZoneRow
 from cotenant.model.zones.zone_reading import GroupReading, MachineSigns, ZoneReading
 
 SLICE_US = {ZoneMode.LATENCY: 4_000, ZoneMode.WEIGHTED: 4_000, ZoneMode.THROUGHPUT: 20_000}
 STARVED_US = 1_000_000
 _ALWAYS_US = 1 << 60
+_HEAVIEST = 1000  # of bpf/zone_weighted.bpf.c
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +67,7 @@ class ZoneCpu:
         self._turn_ends_us = 0
         self._clock_us = 0
         self._accounts_us: dict[str, int] = {}  # virtual time by group
+        self.rows: Mapping[str, ZoneRow] = {}
         self.replace(specs)
 
     @property
@@ -152,7 +155,7 @@ class ZoneCpu:
         """Take it off the CPU; its group gets back what is left of the turn."""
         self._running = None
         if self._mode is ZoneMode.WEIGHTED:
-            self._accounts_us[task.spec.group] -= max(0, self._turn_ends_us - self._now_us)
+            self._accounts_us[task.spec.group] -= max(0, self._turn_ends_us - self._now_us) * 100 // self._weight(task)
 
     def _enqueue(self, task: _Task) -> None:
         task.queued_us = self._now_us
@@ -161,10 +164,18 @@ class ZoneCpu:
 
     def _charge(self, task: _Task) -> None:
         if self._mode is ZoneMode.WEIGHTED:
-            turn_us = SLICE_US[ZoneMode.WEIGHTED]
             spent_us = self._accounts_us.get(task.spec.group, self._clock_us)
-            task.key_us = max(spent_us, self._clock_us - turn_us)
-            self._accounts_us[task.spec.group] = task.key_us + turn_us
+            task.key_us = max(spent_us, self._clock_us - SLICE_US[ZoneMode.WEIGHTED])
+            self._accounts_us[task.spec.group] = task.key_us + self._turn_us(task) * 100 // self._weight(task)
+
+    def _weight(self, task: _Task) -> int:
+        row = self.rows.get(task.spec.group)
+        return min(_HEAVIEST, row.weight) if row is not None and row.weight else 100
+
+    def _turn_us(self, task: _Task) -> int:
+        row = self.rows.get(task.spec.group)
+        stated = row is not None and row.slice_us and self._mode is not ZoneMode.THROUGHPUT
+        return row.slice_us if row is not None and stated else SLICE_US[self._mode]
 
     def _dispatch(self) -> None:
         task = min(self._queue, key=self._order)
@@ -175,7 +186,7 @@ class ZoneCpu:
         if self._mode is ZoneMode.WEIGHTED:
             self._clock_us = max(self._clock_us, task.key_us)
         self._running = task
-        self._turn_ends_us = self._now_us + SLICE_US[self._mode]
+        self._turn_ends_us = self._now_us + self._turn_us(task)
 
     def _order(self, task: _Task) -> tuple[float, float]:
         if self._mode is ZoneMode.LATENCY:

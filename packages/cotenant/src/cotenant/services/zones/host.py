@@ -25,6 +25,7 @@ from cotenant.engine.node.interfaces import Keeper
 from cotenant.model.errors import CotenantError, InvalidInput, Permanent
 from cotenant.model.json_object import JsonObject
 from cotenant.model.zones.state import ZoneChange
+from cotenant.services.zones.ban_file import KeptBans
 from cotenant.services.zones.definition import ZoneDefinition, setting_of
 from cotenant.services.zones.executing import group_for
 from cotenant.services.zones.log_file import ZoneLog
@@ -88,7 +89,7 @@ class _Running:
     stop: asyncio.Event = field(default_factory=asyncio.Event)
     started: asyncio.Event = field(default_factory=asyncio.Event)
     runner: ZoneRunner | None = None
-    scenes: KeptScenes | None = None
+    kept: tuple[KeptScenes, KeptBans] | None = None
     task: asyncio.Task[None] | None = None
     failure: str = ""
 
@@ -288,7 +289,8 @@ class ZoneHost:
         try:
             async with self._open(running, agent, log) as runner:
                 running.runner = runner
-                running.scenes = KeptScenes(self._folder, running.definition, runner.zone, log)
+                of_zone = self._folder, running.definition, runner.zone, log
+                running.kept = KeptScenes(*of_zone), KeptBans(*of_zone)
                 await runner.run(running.stop, running.definition.period_ms / 1000, None, write)
             log("destroyed")
         except asyncio.CancelledError:
@@ -366,8 +368,8 @@ class ZoneHost:
     def _write(self, running: _Running) -> None:
         try:
             write_state(self._folder, self._state(running))
-            if running.scenes is not None:
-                running.scenes.save()
+            for file in running.kept or ():
+                file.save()
         except OSError as error:
             _log.warning("zone %s: its state cannot be written: %s", running.definition.zone, error)
 

@@ -155,7 +155,7 @@ def write_state(folder: Path, state: JsonMapping) -> None:
 
 def remove_state(folder: Path, zone: str) -> None:
     """Forget a zone that ended, with its log and what it learned. Idempotent."""
-    for suffix in ("json", "log", "log.1", "scenes", "scenes.new"):
+    for suffix in ("json", "log", "log.1", "scenes", "scenes.new", "bans", "bans.new"):
         (folder / f"{zone}.{suffix}").unlink(missing_ok=True)
 
 
