@@ -21,13 +21,13 @@ from cotenant.engine.zones import transitions
 from cotenant.engine.zones.bans import Bans
 from cotenant.engine.zones.reclaiming import Reclaiming
 from cotenant.engine.zones.scene_memory import SceneMemory
+from cotenant.engine.zones.trial import Trial
 from cotenant.model.errors import InvalidInput, Permanent
 from cotenant.model.machine.node_decision import DecisionTerm, Reason
 from cotenant.model.zones.setting import FAIR, LADDER, USUAL_MODES, Backend, ZoneMode, ZoneSetting
 from cotenant.model.zones.state import Attach, Detach, PutRows, Verify, ZoneChange, ZoneInstruction, ZoneState
 from cotenant.model.zones.table import SchedulerExit, ZoneRow
 from cotenant.model.zones.zone_reading import ChangeRows, Stay, SwitchTo, ZoneReading
-from cotenant.policy.zone.canary import judge, judge_reclaim
 from cotenant.policy.zone.deciding import Memory, ZoneConfig, decide
 from cotenant.policy.zone.protecting import PROTECT_RULE
 from cotenant.policy.zone.reclaiming import RECLAIM_RULE
@@ -48,18 +48,6 @@ class ZoneLimits:
         for name, value in (("canary_s", self.canary_s), ("dwell_s", self.dwell_s), ("ban_s", self.ban_s)):
             if not 0 < value < inf:  # refuses NaN, too
                 raise InvalidInput(f"zone: {name}", value, "more than 0 seconds")
-
-
-@dataclass(slots=True)
-class _Trial:
-    """A change that is being measured. `rows_before`: what to restore; None for a change of setting. `early`: made
-    when services had just become late, so the reading before it is of another load.
-    """
-
-    change: ZoneChange
-    rows_before: tuple[tuple[str, ZoneRow], ...] | None = None
-    early: bool = False
-    after: ZoneReading | None = None
 
 
 class Zone:
@@ -100,7 +88,7 @@ class Zone:
         self.bans = Bans(self._limits.ban_s)
         self._changed_s = 0.0
         self._last: ZoneReading | None = None  # in the state in which the zone is now
-        self._trial: _Trial | None = None
+        self._trial: Trial | None = None
         self.reclaiming = Reclaiming(self._limits.ban_s)
         self.scenes = SceneMemory(self._config.late_per_s, self._config.burn) if self._config.scenes else None
 
@@ -282,7 +270,7 @@ class Zone:
         if self.scenes is not None:
             self.scenes.tried()
         change = ZoneChange(now_s, f"setting {setting}", reason, self._last)
-        self._trial = _Trial(change)
+        self._trial = Trial(change)
         self.history.append(change)
         return (Attach(setting),)
 
@@ -305,7 +293,7 @@ class Zone:
             self._last,
             rows=tuple((group, was, self._rows[group]) for group, was in before),
         )
-        self._trial = _Trial(change, before, early)
+        self._trial = Trial(change, before, early)
         self.history.append(change)
         self._to(ZoneState.CANARY)
         return (PutRows(decision.rows),)
@@ -321,22 +309,7 @@ class Zone:
             return self._give_up(now_s, worse, hurt=True)
         if trial.after.length_s < self._limits.canary_s:
             return ()
-        before = trial.change.before
-        returning = trial.rows_before is None and self.setting == self._proven
-        if trial.early:
-            kept, reason = (
-                True,
-                Reason("zone-canary", "kept: services had just become late: nothing to compare it with"),
-            )
-        elif self.setting.mode is ZoneMode.APART and trial.rows_before is None:
-            # what it costs was asked for: rules that were given up for a gain would keep nothing apart
-            kept, reason = True, Reason("zone-canary", "kept: what its rules keep apart is not weighed against speed")
-        elif before is None or returning:
-            kept, reason = True, Reason("zone-canary", "kept: nothing to compare it with")
-        else:
-            kept, reason = judge(before, trial.after, self._config.late_per_s, burn_limit=self._config.burn)
-            if kept and trial.change.reason.rule == RECLAIM_RULE:
-                kept, reason = judge_reclaim(before, trial.after)
+        kept, reason = trial.verdict(self.setting, self._config, returning=self.setting == self._proven)
         if kept:
             self._settle(True, reason.text)
             self._proven = self.setting

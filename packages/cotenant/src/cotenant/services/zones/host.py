@@ -123,6 +123,7 @@ class ZoneHost:
         self._roots = roots
         self._quota = quota or ZoneQuota()
         self._opener = opener
+        self._kept_back_bytes: int | None = None
         self._zones: dict[str, _Running] = {}
         self._failures: dict[str, tuple[str, str]] = {}
         self._settling: set[asyncio.Task[None]] = set()
@@ -247,6 +248,10 @@ class ZoneHost:
         ZoneLog(self._folder, zone)(f"exec in {chosen}: {' '.join(command)}")
         return {"zone": zone, "group": chosen, **await running.runner.execute(chosen, command)}
 
+    def keeps_back(self, kept_back_bytes: int | None) -> None:
+        """How much memory the node keeps back from pods, as its agent knows; shown beside what machines have."""
+        self._kept_back_bytes = kept_back_bytes
+
     async def destroy(self, zone: str) -> str:
         """End a zone; its log and its last state stay. A zone that ended already is forgotten with both. What was
         done. Raises `InvalidInput`.
@@ -362,7 +367,7 @@ class ZoneHost:
         assert runner is not None
         state = {**state_of(runner.zone, time.monotonic(), time.time(), runner.last), **runner.details}
         if running.definition.vm is not None:
-            state["machines"] = quota_shown(self._definitions, self._quota)
+            state["machines"] = quota_shown(self._definitions, self._quota, kept_back_bytes=self._kept_back_bytes)
         return state
 
     def _write(self, running: _Running) -> None:

@@ -1,4 +1,4 @@
-"""Memory and disk of groups in a guest: noticed, protected, reclaimed on trial, and given back when services are calm."""
+"""Memory and disk of groups in a guest: noticed, protected, reclaimed on trial, and given back afterwards."""
 
 from __future__ import annotations
 
