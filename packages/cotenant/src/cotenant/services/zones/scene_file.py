@@ -117,7 +117,7 @@ def scene_of(field: str, entry: JsonObject) -> ZoneScene:
     late_us = entry.get("lateUs")
     if not isinstance(late_us, int) or isinstance(late_us, bool) or not 0 <= late_us <= LONGEST_LATE_US:
         raise InvalidInput(f"{field}.lateUs", late_us, f"0 to {LONGEST_LATE_US}")
-    return ZoneScene(bands[name], *(entry[sign] for sign in _SIGNS), late_us)
+    return ZoneScene(bands[name], *(entry[sign] for sign in _SIGNS), late_us=late_us)
 
 
 def scene_stored(scene: ZoneScene) -> JsonObject:
