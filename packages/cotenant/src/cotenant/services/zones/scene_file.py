@@ -117,7 +117,8 @@ def scene_of(field: str, entry: JsonObject) -> ZoneScene:
     late_us = entry.get("lateUs")
     if not isinstance(late_us, int) or isinstance(late_us, bool) or not 0 <= late_us <= LONGEST_LATE_US:
         raise InvalidInput(f"{field}.lateUs", late_us, f"0 to {LONGEST_LATE_US}")
-    return ZoneScene(bands[name], *(entry[sign] for sign in _SIGNS), late_us=late_us)
+    signs: dict[str, bool] = {sign: entry[sign] for sign in _SIGNS}
+    return ZoneScene(bands[name], late_us=late_us, **signs)
 
 
 def scene_stored(scene: ZoneScene) -> JsonObject:
