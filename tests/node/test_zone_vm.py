@@ -36,6 +36,11 @@ start: latency
 modes: [latency]
 period_ms: 200
 """
+# the status of memory.reclaim is EAGAIN where less is found
+PROTECT = """cd /sys/fs/cgroup
+echo 1048576 > web/memory.low; cat web/memory.low; (echo 4096 > batch/memory.reclaim) 2> /dev/null
+cut -d ' ' -f 1 web/memory.pressure | head -n 1; cut -d ' ' -f 1 batch/io.pressure | head -n 1
+test -w batch/memory.reclaim"""
 
 
 @pytest.mark.slow
@@ -77,6 +82,9 @@ def test_a_zone_in_a_virtual_machine(tmp_path: Path) -> None:
                 "Read-only file system" in found["stderr"]
             )  # this host's kernel refuses it, whatever the guest mounts
             assert found["exit"] != 0
+            kept = await zones.execute("box", "web", ["sh", "-c", PROTECT])
+            # what the guest's program writes, on the guest's kernel: protected, reclaimed, and pressure is counted
+            assert kept["stdout"].split() == ["1048576", "some", "some"], kept
             async with asyncio.timeout(patience(60)):
                 while not (front := read_state(tmp_path, "box")["monitors"].get("frontEnd")):
                     await asyncio.sleep(0.05)

@@ -135,7 +135,7 @@ PROCESSES = {
                 Use("patch", "slo.cotenant.io", "controlzones/status"),  # with node.zones
                 *(
                     Use(verb, "", "events") for verb in ("create", "patch")
-                ),  # its agents cannot load the probe of stalls
+                ),  # with node.zones; its agents cannot load the probe of stalls
                 Use("patch", "", "nodes/status"),
             }
         ),

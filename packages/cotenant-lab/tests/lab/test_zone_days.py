@@ -9,6 +9,7 @@ import pytest
 
 from cotenant.model.errors import InvalidInput
 from cotenant.model.zones.setting import USUAL_MODES, ZoneMode
+from cotenant.policy.zone.scenes import PRICE
 from cotenant_lab.cli.commands import scenes
 from cotenant_lab.plant.zone_day import DAY, MidDay, PhaseOutcome, day
 from cotenant_lab.plant.zone_days import bound_of, days, table
@@ -38,8 +39,8 @@ def test_a_verdict_needs_the_whole_interval() -> None:
 
 def test_a_day_above_its_bound_is_counted() -> None:
     bound = bound_of([phase("one", 0.9, 0.9)])
-    # two worse modes, three trials each of 100 readings and one more, and five readings at the begin, 0.8 apart
-    assert bound == pytest.approx(0.8 * (2 * (15 + 5) + 5))
+    # two worse modes, three trials each of 100 readings and one more, five readings at the begin, 0.8 apart
+    assert bound == pytest.approx(0.8 * (2 * (15 + 5) + 5) + PRICE)
     found = days(lambda seed: [phase("one", (0.9, 0.2)[seed], 0.9)], (0, 1))
     assert (found.broken, found.most_regret) == (1, pytest.approx(70.0))
 

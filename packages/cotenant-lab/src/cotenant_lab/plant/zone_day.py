@@ -15,7 +15,7 @@ import numpy as np
 
 from cotenant.engine.zones.zone import Zone, ZoneLimits
 from cotenant.model.zones.setting import USUAL_MODES, Backend, ZoneMode, ZoneSetting
-from cotenant.model.zones.state import Attach, Verify, ZoneInstruction
+from cotenant.model.zones.state import Attach, PutRows, Verify, ZoneInstruction
 from cotenant.model.zones.table import ZoneClass, ZoneRow
 from cotenant.model.zones.zone_reading import ZoneReading
 from cotenant.policy.zone.deciding import ZoneConfig
@@ -25,11 +25,13 @@ from cotenant_lab.plant.zone_schedulers import TaskSpec, ZoneCpu
 _BATCH = (TaskSpec("batch", ZoneClass.BATCH), TaskSpec("batch", ZoneClass.BATCH))
 _LIGHT = TaskSpec("web", ZoneClass.SERVICE, work_us=2_000, wakes_per_s=30.0, late_us=5_000)
 _BULK = TaskSpec("bulk", ZoneClass.SERVICE, late_us=60_000)
+_BUSY = TaskSpec("shop", ZoneClass.SERVICE, work_us=3_000, wakes_per_s=110.0, late_us=2_000)
 PHASES: dict[str, tuple[TaskSpec, ...]] = {
     "a light service beside batch": (_LIGHT, *_BATCH),
     "a bulk service beside batch": (_BULK, *_BATCH),
     "batch alone": _BATCH,
     "a light service beside a bulk one": (_LIGHT, _BULK),
+    "a busy service beside batch": (_BUSY, *_BATCH),
 }
 DAY = (*PHASES, "a light service beside batch", "batch alone", "a bulk service beside batch", *PHASES)
 _PERIOD_US = 1_000_000
@@ -102,7 +104,9 @@ def _fixed(mode: ZoneMode, names: tuple[str, ...], readings: int, seed: int, con
 
 
 def _zone(config: ZoneConfig) -> Zone:
-    rows = {"web": ZoneRow(ZoneClass.SERVICE), "bulk": ZoneRow(ZoneClass.SERVICE), "batch": ZoneRow(ZoneClass.BATCH)}
+    services = (_LIGHT, _BULK, _BUSY)
+    rows = {spec.group: ZoneRow(ZoneClass.SERVICE, late_us=spec.late_us) for spec in services}
+    rows["batch"] = ZoneRow(ZoneClass.BATCH)
     limits = ZoneLimits(canary_s=1.0, dwell_s=3.0, ban_s=10.0)
     return Zone("day", rows, (ZoneSetting(Backend.ROOT, ZoneMode.WEIGHTED),), USUAL_MODES, config, limits)
 
@@ -131,7 +135,7 @@ def _learned(
 
 
 def _carry_out(zone: Zone, instructions: tuple[ZoneInstruction, ...], now_s: float, cpu: ZoneCpu) -> None:
-    """Every setting attaches; rows change nothing here but weights, which these tasks do not have."""
+    """Every setting attaches, and rows are in force at once."""
     waiting = list(instructions)
     while waiting:
         instruction = waiting.pop(0)
@@ -139,6 +143,8 @@ def _carry_out(zone: Zone, instructions: tuple[ZoneInstruction, ...], now_s: flo
             assert instruction.setting.mode is not None
             cpu.mode = instruction.setting.mode
             waiting += zone.attached(now_s)
+        elif isinstance(instruction, PutRows):
+            cpu.rows = {**cpu.rows, **dict(instruction.rows)}
         elif isinstance(instruction, Verify):
             waiting += zone.verified(now_s, True)
 

@@ -4,7 +4,7 @@ intervals over seeds.
 The best fixed scheduler of a phase is the one with the highest mean over these seeds, so it is chosen with hindsight,
 and by nobody in advance. Differences are paired: the same seed gives both the same wake-ups. The bound of a day's
 regret is what the policy's trials cost at most (`policy/zone/scenes.py`), each reading at the distance of the worst
-scheduler of its phase.
+scheduler of its phase, and what it waits for before it tries anything.
 """
 
 from __future__ import annotations
@@ -15,11 +15,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from cotenant.model.zones.setting import USUAL_MODES, ZoneMode
-from cotenant.policy.zone.scenes import TRIAL, wanted_readings
+from cotenant.policy.zone.scenes import NEAR, PRICE, TRIAL, wanted_readings
 from cotenant_lab.plant.zone_day import PhaseOutcome
 from cotenant_lab.statistics import Interval, interval, paired_difference
 
-NEAR = 0.005  # of an outcome; less is no difference that anybody would notice
 UNSETTLED = 5  # readings at the begin of a phase in which its scene is not known, and those with a change in them
 
 
@@ -100,7 +99,7 @@ def bound_of(day: Sequence[PhaseOutcome]) -> float:
         gap = max(phase.best - min(phase.fixed.values()) for phase in same)
         worse = len(USUAL_MODES) - 1
         trials = worse * (wanted_readings(sum(phase.readings for phase in same), len(USUAL_MODES)) + TRIAL)
-        total += gap * (trials + UNSETTLED * len(same))
+        total += gap * (trials + UNSETTLED * len(same)) + PRICE
     return total
 
 

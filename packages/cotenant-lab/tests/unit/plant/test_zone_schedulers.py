@@ -59,3 +59,27 @@ def test_batch_that_a_service_starves_gets_a_turn_a_second_under_latency_only() 
     for mode in (ZoneMode.WEIGHTED, ZoneMode.THROUGHPUT):
         shared = groups((BULK, HOG), mode, 10)
         assert shared["batch"].cpu_us == pytest.approx(shared["bulk"].cpu_us, rel=0.01)
+
+
+def test_groups_share_by_weight_and_who_joins_late_is_served() -> None:
+    """Two batch tasks beside one service have half of the CPU, and a service that comes after an hour of batch runs."""
+    halves = groups((BULK, HOG, HOG), ZoneMode.WEIGHTED, 4)
+    assert halves["bulk"].cpu_us == pytest.approx(2_000_000, rel=0.01)
+    light = TaskSpec("web", ZoneClass.SERVICE, work_us=2_000, wakes_per_s=30.0, late_us=5_000)
+    cpu = ZoneCpu((HOG, HOG), ZoneMode.WEIGHTED, np.random.default_rng(1))
+    cpu.run(10_000_000)
+    cpu.replace((light, HOG, HOG))
+    web = {group.group: group for group in cpu.run(2_000_000).groups}["web"]
+    assert web.cpu_us > 60_000
+    assert web.late == 0
+
+
+def test_an_attached_scheduler_starts_with_no_virtual_time() -> None:
+    light = TaskSpec("web", ZoneClass.SERVICE, work_us=2_000, wakes_per_s=30.0, late_us=5_000)
+    cpu = ZoneCpu((light, HOG, HOG), ZoneMode.THROUGHPUT, np.random.default_rng(1))
+    cpu.run(2_000_000)
+    for mode in (ZoneMode.WEIGHTED, ZoneMode.LATENCY, ZoneMode.WEIGHTED):
+        cpu.mode = mode
+        found = {group.group: group for group in cpu.run(1_000_000).groups}
+        assert found["web"].cpu_us > 20_000
+        assert found["web"].cpu_us + found["batch"].cpu_us == 1_000_000

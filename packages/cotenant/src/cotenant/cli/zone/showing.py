@@ -8,6 +8,7 @@ import time
 
 from cotenant.model.counted import counted
 from cotenant.model.json_object import JsonObject
+from cotenant.services.zones.state_file import lacking_mib
 
 
 def summary(state: JsonObject) -> str:
@@ -64,6 +65,10 @@ def _quotas(machine: JsonObject, together: JsonObject) -> list[str]:
             f"  all machines of this host: {memory[0]} of {memory[1]} MiB, {vcpus[0]} of {vcpus[1]} vCPUs, "
             f"{disk[0]} of {disk[1]} MiB for images"
         )
+        lacking = lacking_mib(together)
+        if lacking:
+            kept = f"  pods may take {lacking} MiB of it: this node keeps {together['keptBackMib']} MiB back from them"
+            lines.append(f"{kept}; raise systemReserved of its kubelet")
     return lines
 
 

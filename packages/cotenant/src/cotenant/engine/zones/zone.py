@@ -18,20 +18,22 @@ from dataclasses import dataclass, replace
 from math import inf
 
 from cotenant.engine.zones import transitions
+from cotenant.engine.zones.bans import Bans
 from cotenant.engine.zones.reclaiming import Reclaiming
 from cotenant.engine.zones.scene_memory import SceneMemory
+from cotenant.engine.zones.trial import Trial
 from cotenant.model.errors import InvalidInput, Permanent
 from cotenant.model.machine.node_decision import DecisionTerm, Reason
 from cotenant.model.zones.setting import FAIR, LADDER, USUAL_MODES, Backend, ZoneMode, ZoneSetting
 from cotenant.model.zones.state import Attach, Detach, PutRows, Verify, ZoneChange, ZoneInstruction, ZoneState
 from cotenant.model.zones.table import SchedulerExit, ZoneRow
 from cotenant.model.zones.zone_reading import ChangeRows, Stay, SwitchTo, ZoneReading
-from cotenant.policy.zone.canary import judge, judge_reclaim
 from cotenant.policy.zone.deciding import Memory, ZoneConfig, decide
+from cotenant.policy.zone.protecting import PROTECT_RULE
 from cotenant.policy.zone.reclaiming import RECLAIM_RULE
 
 HISTORY_LENGTH = 64
-_MAX_BAN_FACTOR = 64
+_BEYOND_CPU = (PROTECT_RULE, RECLAIM_RULE)  # no scheduler gives memory or disk
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,18 +48,6 @@ class ZoneLimits:
         for name, value in (("canary_s", self.canary_s), ("dwell_s", self.dwell_s), ("ban_s", self.ban_s)):
             if not 0 < value < inf:  # refuses NaN, too
                 raise InvalidInput(f"zone: {name}", value, "more than 0 seconds")
-
-
-@dataclass(slots=True)
-class _Trial:
-    """A change that is being measured. `rows_before`: what to restore; None for a change of setting. `early`: made
-    when services had just become late, so the reading before it is of another load.
-    """
-
-    change: ZoneChange
-    rows_before: tuple[tuple[str, ZoneRow], ...] | None = None
-    early: bool = False
-    after: ZoneReading | None = None
 
 
 class Zone:
@@ -95,10 +85,10 @@ class Zone:
         self._limits = limits or ZoneLimits()
         self._memory = Memory()
         self._proven: ZoneSetting | None = None
-        self._bans: dict[ZoneSetting, tuple[float, int]] = {}  # until when, and how often
+        self.bans = Bans(self._limits.ban_s)
         self._changed_s = 0.0
         self._last: ZoneReading | None = None  # in the state in which the zone is now
-        self._trial: _Trial | None = None
+        self._trial: Trial | None = None
         self.reclaiming = Reclaiming(self._limits.ban_s)
         self.scenes = SceneMemory(self._config.late_per_s, self._config.burn) if self._config.scenes else None
 
@@ -123,7 +113,7 @@ class Zone:
         """The back end could not load or attach the setting."""
         if self.state is not ZoneState.PREPARING:
             raise Permanent(f"zone {self.name}: nothing is being attached, it is {self.state}")
-        return self._give_up(now_s, Reason("zone-refused", f"{self.setting} was refused: {text}"))
+        return self._give_up(now_s, Reason("zone-refused", f"{self.setting} was refused: {text}"), kept=False)
 
     def verified(self, now_s: float, runs: bool, text: str = "") -> tuple[ZoneInstruction, ...]:
         """Whether the kernel runs the setting, as read back after the attach."""
@@ -132,7 +122,7 @@ class Zone:
             reason = Reason(
                 "zone-not-running", f"{self.setting} was attached and does not run: {text or 'no reason given'}"
             )
-            return self._give_up(now_s, reason)
+            return self._give_up(now_s, reason, kept=False)
         self._to(ZoneState.VERIFIED)
         self._to(ZoneState.CANARY)
         return ()
@@ -143,7 +133,7 @@ class Zone:
         reading, as steps of reclaim do.
         """
         if self.scenes is not None and not early:
-            self.scenes.seen(reading, self.setting)
+            self.scenes.seen(reading, self.setting, self._rows)
         changes = self._decided(now_s, reading, early)
         if early or self.state not in (ZoneState.CANARY, ZoneState.ACTIVE):
             return changes
@@ -165,10 +155,11 @@ class Zone:
             self._memory,
             reclaims=not early and self.reclaiming.may_begin(now_s),
         )
-        if self.scenes is not None and not isinstance(decision, ChangeRows):
+        if self.scenes is not None and decision.reason.rule not in _BEYOND_CPU:
             # which scheduler runs is what was learned; rows are the rules' under either
-            stay = decision if isinstance(decision, Stay) else Stay(decision.reason)
-            decision = self.scenes.wish(self.setting, self._open_modes(now_s)) or stay
+            stay = Stay(decision.reason) if isinstance(decision, SwitchTo) else decision
+            wish = None if early else self.scenes.wish(self.setting, self._open_modes(now_s))
+            decision = wish or stay
         if early and not isinstance(decision, ChangeRows):
             return ()
         if isinstance(decision, Stay):
@@ -203,7 +194,7 @@ class Zone:
             raise Permanent(f"zone {self.name} is {self.state}; a switch needs an active one")
         if setting == self.setting:
             return ()
-        self._bans.pop(setting, None)
+        self.bans.lift(setting)
         return self._switch(now_s, SwitchTo(setting, Reason("zone-request", f"requested: {setting}")))
 
     def members(self, usual: Mapping[str, ZoneRow]) -> tuple[ZoneInstruction, ...]:
@@ -241,7 +232,7 @@ class Zone:
 
     def banned(self, now_s: float) -> dict[ZoneSetting, float]:
         """Settings that are not tried again yet, with the seconds left."""
-        return {setting: until - now_s for setting, (until, _) in self._bans.items() if until > now_s}
+        return self.bans.left_s(now_s, None if self.scenes is None else self.scenes.scene)
 
     def may_start(self, now_s: float) -> bool:
         """Whether a failed zone has a setting that is not banned any more."""
@@ -276,8 +267,10 @@ class Zone:
         self.setting = setting
         self._changed_s = now_s
         self._note_change()
+        if self.scenes is not None:
+            self.scenes.tried()
         change = ZoneChange(now_s, f"setting {setting}", reason, self._last)
-        self._trial = _Trial(change)
+        self._trial = Trial(change)
         self.history.append(change)
         return (Attach(setting),)
 
@@ -300,7 +293,7 @@ class Zone:
             self._last,
             rows=tuple((group, was, self._rows[group]) for group, was in before),
         )
-        self._trial = _Trial(change, before, early)
+        self._trial = Trial(change, before, early)
         self.history.append(change)
         self._to(ZoneState.CANARY)
         return (PutRows(decision.rows),)
@@ -309,24 +302,14 @@ class Zone:
         trial = self._trial
         assert trial is not None
         trial.after = reading if trial.after is None else trial.after.plus(reading)
+        of_setting = self.scenes is not None and trial.rows_before is None
+        worse = self.scenes.worse_than(self.setting) if self.scenes is not None and of_setting else None
+        if worse is not None and self.setting != self._proven:
+            self._to(ZoneState.ROLLING_BACK)
+            return self._give_up(now_s, worse, hurt=True)
         if trial.after.length_s < self._limits.canary_s:
             return ()
-        before = trial.change.before
-        returning = trial.rows_before is None and self.setting == self._proven
-        if trial.early:
-            kept, reason = (
-                True,
-                Reason("zone-canary", "kept: services had just become late: nothing to compare it with"),
-            )
-        elif self.setting.mode is ZoneMode.APART and trial.rows_before is None:
-            # what it costs was asked for: rules that were given up for a gain would keep nothing apart
-            kept, reason = True, Reason("zone-canary", "kept: what its rules keep apart is not weighed against speed")
-        elif before is None or returning:
-            kept, reason = True, Reason("zone-canary", "kept: nothing to compare it with")
-        else:
-            kept, reason = judge(before, trial.after, self._config.late_per_s, burn_limit=self._config.burn)
-            if kept and trial.change.reason.rule == RECLAIM_RULE:
-                kept, reason = judge_reclaim(before, trial.after)
+        kept, reason = trial.verdict(self.setting, self._config, returning=self.setting == self._proven)
         if kept:
             self._settle(True, reason.text)
             self._proven = self.setting
@@ -335,7 +318,7 @@ class Zone:
             return ()
         self._to(ZoneState.ROLLING_BACK)
         if trial.rows_before is None:
-            return self._give_up(now_s, reason)
+            return self._give_up(now_s, reason, hurt=True)
         rows = trial.rows_before
         if trial.change.reason.rule == RECLAIM_RULE:
             self.reclaiming.undone(now_s)
@@ -345,17 +328,23 @@ class Zone:
         self._changed_s = now_s
         return (PutRows(rows),)
 
-    def _give_up(self, now_s: float, reason: Reason) -> tuple[ZoneInstruction, ...]:
-        """Ban the setting and return to one that works."""
-        number = self._bans.get(self.setting, (0.0, 0))[1] + 1
-        factor = min(2 ** (number - 1), _MAX_BAN_FACTOR)
-        self._bans[self.setting] = (now_s + self._limits.ban_s * factor, number)
+    def _give_up(
+        self, now_s: float, reason: Reason, *, hurt: bool = False, kept: bool = True
+    ) -> tuple[ZoneInstruction, ...]:
+        """Ban the setting and return to one that works. `hurt`: by what it brought, which is of this scene; `kept`:
+        the ban outlives the process.
+        """
+        scene = None
+        if hurt and self.scenes is not None and self._trial is not None and self._trial.after is not None:
+            scene = self.scenes.scene
+            self.scenes.undone(self._trial.after, self.setting)
+        length_s = self.bans.add(now_s, self.setting, scene, is_kept=kept)
         if self._proven == self.setting:
             self._proven = None
         self._undo_rows()
         self._settle(False, reason.text)
         self._last = None
-        ban = DecisionTerm("ban", round(self._limits.ban_s * factor), "s")
+        ban = DecisionTerm("ban", round(length_s), "s")
         return (*self._restored_rows(), *self._next(now_s, replace(reason, terms=(*reason.terms, ban))))
 
     def _undo_rows(self) -> None:
@@ -383,6 +372,8 @@ class Zone:
     def _settle(self, kept: bool, outcome: str) -> None:
         """Record what the change on trial brought; an ejection long after it opens a line of its own."""
         trial, self._trial = self._trial, None
+        if self.scenes is not None:
+            self.scenes.settled()
         if trial is None:
             return
         settled = replace(trial.change, after=trial.after, kept=kept, outcome=outcome)

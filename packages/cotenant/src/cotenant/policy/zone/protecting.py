@@ -13,6 +13,7 @@ from cotenant.model.machine.node_decision import DecisionTerm, Reason
 from cotenant.model.zones.table import ZoneClass, ZoneRow
 from cotenant.model.zones.zone_reading import ZoneReading
 
+PROTECT_RULE = "zone-protect"
 IO_WEIGHT = 800  # eight times what a group has that nobody set
 
 
@@ -44,4 +45,4 @@ def protected(
             ]
     if not changed:
         return None
-    return tuple(changed.items()), Reason("zone-protect", f"services wait: {', '.join(what)}", tuple(terms))
+    return tuple(changed.items()), Reason(PROTECT_RULE, f"services wait: {', '.join(what)}", tuple(terms))

@@ -10,7 +10,7 @@ import asyncio
 import gc
 import logging
 import signal
-from collections.abc import Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -37,7 +37,6 @@ from cotenant.services.running import cancelled, raise_descriptors, stop_on_sign
 if TYPE_CHECKING:  # uvicorn comes with it: only where the agent listens
     from cotenant.drivers.http.server import HttpServer
     from cotenant.services.agent_settings.live_node_slo import LiveNodeSlo
-    from cotenant.services.zones.cluster_objects import LiveZones
 
 # A tick creates thousands of values and no cycles: collecting at the default rate costs an eighth of it.
 GARBAGE = (20_000, 20, 20)
@@ -132,7 +131,7 @@ async def _live(request: AgentArguments, config: AgentConfig) -> None:
         zones = _live_zones(process, None if listening is None else _from_this_host(listening.address))
         reading = [
             *([] if slo is None else [asyncio.create_task(slo.run(), name="NodeSLO")]),
-            *([] if zones is None else [asyncio.create_task(zones.run(), name="ControlZones")]),
+            *(asyncio.create_task(run(), name="ControlZones") for run in zones),
         ]
         try:
             await process.run(stop)
@@ -156,16 +155,21 @@ def _live_node_slo(request: AgentArguments, process: AgentProcess) -> LiveNodeSl
     return slo
 
 
-def _live_zones(process: AgentProcess, listen: str | None) -> LiveZones | None:
-    """What has the keeper run the cluster's ControlZones, where the configuration asks for it."""
+def _live_zones(process: AgentProcess, listen: str | None) -> tuple[Callable[[], Coroutine[object, object, None]], ...]:
+    """What has the keeper run the cluster's ControlZones, with its Events, where the configuration asks for it."""
     cluster, client = process.config.cluster, process.components.client
     if cluster is None or not cluster.zones or client is None:
-        return None
+        return ()
+    from cotenant.services.kube_process.events import EventRecorder
     from cotenant.services.zones.client import ZoneClient
     from cotenant.services.zones.cluster_objects import LiveZones
 
     zones, folder = ZoneClient(cluster.zone_socket), cluster.zone_state_dir
-    return LiveZones(client, process.node, zones, folder, listen, kept_back=lambda: _kept_back_bytes(process))
+    events = EventRecorder(client, "cotenant-agent", process.node, per_s=1.0)
+    live = LiveZones(
+        client, process.node, zones, folder, listen, kept_back=lambda: _kept_back_bytes(process), events=events
+    )
+    return live.run, events.run
 
 
 def _kept_back_bytes(process: AgentProcess) -> int | None:

@@ -71,6 +71,10 @@ class ZoneClient:
         """
         return {zone: (found[0], found[1]) for zone, found in self._ask(do="failures").items()}
 
+    def keeps_back(self, kept_back_bytes: int | None) -> None:
+        """Tell how much memory the node keeps back from pods, None unknown. Raises as `create`."""
+        self._ask(do="keepsBack", bytes=kept_back_bytes)
+
     def _ask(self, answer_s: float = _ANSWER_S, /, **request: object) -> JsonValue:
         try:
             with socket.socket(socket.AF_UNIX) as peer:

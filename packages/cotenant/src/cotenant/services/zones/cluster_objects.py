@@ -17,28 +17,39 @@ import logging
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Protocol
 
 from cotenant.drivers.kube.client.client import MERGE_PATCH, Client
 from cotenant.drivers.kube.client.errors import NotFound
 from cotenant.drivers.kube.kinds.custom.control_zone import API_VERSION, CONTROL_ZONES, KIND, ControlZoneObject
+from cotenant.drivers.kube.kinds.kind import AnyKind
 from cotenant.model.errors import CotenantError, InvalidInput
 from cotenant.model.json_object import JsonMapping, JsonObject
 from cotenant.services.zones.client import ZoneClient
 from cotenant.services.zones.cluster_starts import ZoneStarts
-from cotenant.services.zones.cluster_status import node_entry
+from cotenant.services.zones.cluster_status import KEPT_BACK, node_entry
 from cotenant.services.zones.definition import ZoneDefinition
 from cotenant.services.zones.node_files import OF_CLUSTER
 from cotenant.services.zones.state_file import read_states
 from cotenant.services.zones.zone_files import definition_of_spec
 
 PERIOD_S = 10.0
+EVENT_GAP_S = 3600.0
 _log = logging.getLogger(__name__)
+
+
+class ObjectEvents(Protocol):
+    """`kube_process.events.EventRecorder`."""
+
+    def record(self, kind: AnyKind, key: str, uid: str, type_: str, reason: str, message: str) -> None:
+        """Record an Event; returns at once."""
+        ...
 
 
 class LiveZones:
     """`zones`: the keeper's socket; `folder`: where it writes the zones' states; `listen`: where this agent answers
     the keeper, None: nowhere; `clock`: monotonic seconds; `wall`: Unix seconds; `kept_back`: bytes of memory that the
-    node keeps back from pods, None unknown.
+    node keeps back from pods, None unknown; `events`: records Events of ControlZones, None: there are none.
     """
 
     def __init__(
@@ -51,7 +62,10 @@ class LiveZones:
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
         kept_back: Callable[[], int | None] = lambda: None,
+        events: ObjectEvents | None = None,
     ) -> None:
+        self._events = events
+        self._announced_s: dict[str, float] = {}  # by zone: the last Event that memory is not kept back
         self._kept_back = kept_back
         self._client = client
         self._node = node
@@ -105,6 +119,7 @@ class LiveZones:
             if self._starts.absent(name, source, why if failed == source else "", now_s):
                 await self._create(entry, name, source, wait=definition.vm is None)
         states = {state["zone"]: state for state in await asyncio.to_thread(read_states, self._folder)}
+        await self._tell_kept_back(states)
         for entry in found:
             name = entry.metadata.name or ""
             definition = wanted[name][1] if name in wanted else None
@@ -112,6 +127,17 @@ class LiveZones:
             message = messages.get(name) or self._starts.message(name)
             in_machine = definition is not None and definition.vm is not None
             await self._report(entry, (states.get(name), message, in_machine) if mine else None)
+
+    async def _tell_kept_back(self, states: JsonMapping) -> None:
+        """Tell the keeper, which shows it with each machine, where what it shows is not so."""
+        kept = self._kept_back()
+        wanted = None if kept is None else kept >> 20
+        if all(state["machines"].get("keptBackMib") == wanted for state in states.values() if "machines" in state):
+            return
+        try:
+            await asyncio.to_thread(self._zones.keeps_back, kept)
+        except CotenantError as error:
+            _log.warning("the keeper is not told what memory is kept back: %s", error)
 
     async def _create(self, entry: ControlZoneObject, name: str, source: str, wait: bool) -> None:
         """Have the keeper start it. `wait`: for its first setting; a machine boots for a while, beside all else."""
@@ -165,6 +191,7 @@ class LiveZones:
             )
         if before == entry:
             return
+        self._announce(obj, before, entry)
         # a merge patch adds fields to an object: those that are no longer there are removed by null
         patch = entry if entry is None else {**dict.fromkeys(before or {}, None), **entry}
         try:
@@ -173,6 +200,25 @@ class LiveZones:
             )
         except CotenantError as error:
             _log.warning("status of ControlZone %s: %s", name, error)
+
+    def _announce(self, obj: ControlZoneObject, before: object, entry: JsonObject | None) -> None:
+        """An Event where pods may now take the memory of this node's machines, an hour apart at least."""
+        now = _condition(entry, KEPT_BACK)
+        if self._events is None or now is None or now["status"] != "False":
+            return
+        was, name, now_s = _condition(before, KEPT_BACK), obj.metadata.name or "", self._clock()
+        last_s = self._announced_s.get(name)
+        if (was is not None and was.get("status") == "False") or (last_s is not None and now_s - last_s < EVENT_GAP_S):
+            return
+        self._announced_s[name] = now_s
+        text = f"{KEPT_BACK} on node {self._node}: {now['message']}"
+        self._events.record(CONTROL_ZONES, name, obj.metadata.uid or "", "Warning", now["reason"], text)
+
+
+def _condition(entry: object, kind: str) -> JsonMapping | None:
+    conditions = entry.get("conditions") if isinstance(entry, dict) else None
+    found = [one for one in conditions or () if isinstance(one, dict) and one.get("type") == kind]
+    return found[0] if found else None
 
 
 def _source(obj: ControlZoneObject) -> str:

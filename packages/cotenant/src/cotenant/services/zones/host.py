@@ -25,6 +25,7 @@ from cotenant.engine.node.interfaces import Keeper
 from cotenant.model.errors import CotenantError, InvalidInput, Permanent
 from cotenant.model.json_object import JsonObject
 from cotenant.model.zones.state import ZoneChange
+from cotenant.services.zones.ban_file import KeptBans
 from cotenant.services.zones.definition import ZoneDefinition, setting_of
 from cotenant.services.zones.executing import group_for
 from cotenant.services.zones.log_file import ZoneLog
@@ -88,7 +89,7 @@ class _Running:
     stop: asyncio.Event = field(default_factory=asyncio.Event)
     started: asyncio.Event = field(default_factory=asyncio.Event)
     runner: ZoneRunner | None = None
-    scenes: KeptScenes | None = None
+    kept: tuple[KeptScenes, KeptBans] | None = None
     task: asyncio.Task[None] | None = None
     failure: str = ""
 
@@ -122,6 +123,7 @@ class ZoneHost:
         self._roots = roots
         self._quota = quota or ZoneQuota()
         self._opener = opener
+        self._kept_back_bytes: int | None = None
         self._zones: dict[str, _Running] = {}
         self._failures: dict[str, tuple[str, str]] = {}
         self._settling: set[asyncio.Task[None]] = set()
@@ -246,6 +248,10 @@ class ZoneHost:
         ZoneLog(self._folder, zone)(f"exec in {chosen}: {' '.join(command)}")
         return {"zone": zone, "group": chosen, **await running.runner.execute(chosen, command)}
 
+    def keeps_back(self, kept_back_bytes: int | None) -> None:
+        """How much memory the node keeps back from pods, as its agent knows; shown beside what machines have."""
+        self._kept_back_bytes = kept_back_bytes
+
     async def destroy(self, zone: str) -> str:
         """End a zone; its log and its last state stay. A zone that ended already is forgotten with both. What was
         done. Raises `InvalidInput`.
@@ -288,7 +294,8 @@ class ZoneHost:
         try:
             async with self._open(running, agent, log) as runner:
                 running.runner = runner
-                running.scenes = KeptScenes(self._folder, running.definition, runner.zone, log)
+                of_zone = self._folder, running.definition, runner.zone, log
+                running.kept = KeptScenes(*of_zone), KeptBans(*of_zone)
                 await runner.run(running.stop, running.definition.period_ms / 1000, None, write)
             log("destroyed")
         except asyncio.CancelledError:
@@ -360,14 +367,14 @@ class ZoneHost:
         assert runner is not None
         state = {**state_of(runner.zone, time.monotonic(), time.time(), runner.last), **runner.details}
         if running.definition.vm is not None:
-            state["machines"] = quota_shown(self._definitions, self._quota)
+            state["machines"] = quota_shown(self._definitions, self._quota, kept_back_bytes=self._kept_back_bytes)
         return state
 
     def _write(self, running: _Running) -> None:
         try:
             write_state(self._folder, self._state(running))
-            if running.scenes is not None:
-                running.scenes.save()
+            for file in running.kept or ():
+                file.save()
         except OSError as error:
             _log.warning("zone %s: its state cannot be written: %s", running.definition.zone, error)
 

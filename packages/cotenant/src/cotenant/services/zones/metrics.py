@@ -14,7 +14,7 @@ from typing import Any
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from cotenant.services.zones.state_file import read_states
+from cotenant.services.zones.state_file import lacking_mib, read_states
 
 
 class ZoneMetrics(Collector):
@@ -67,6 +67,11 @@ def _of_machine(field: str, unit: int = 1) -> Any:
     return lambda state: state["vm"][field] * unit if field in state.get("vm", {}) else None
 
 
+def _not_kept_back(state: Any) -> int | None:
+    lacking = lacking_mib(state.get("machines", {}))
+    return None if lacking is None else lacking << 20
+
+
 _FIGURES = (
     ("cotenant_zone_groups", "Groups of a zone", lambda state: len(state.get("rows", ()))),
     ("cotenant_zone_late_dispatches_per_second", "Late dispatches of a zone's services", _of_reading("latePerS")),
@@ -88,6 +93,11 @@ _FIGURES = (
         lambda state: state["history"][-1].get("at") if state.get("history") else None,
     ),
     ("cotenant_zone_vm_memory_bytes", "Memory of a zone's machine", _of_machine("memoryMib", 1 << 20)),
+    (
+        "cotenant_zone_vm_memory_not_kept_back_bytes",
+        "Memory of all machines of this node that it does not keep back from pods",
+        _not_kept_back,
+    ),
     ("cotenant_zone_vm_vcpus", "vCPUs of a zone's machine", _of_machine("cpus")),
     ("cotenant_zone_vm_runnable", "Tasks that run or wait for a CPU in a guest", _of_monitor("frontEnd", "runnable")),
     (

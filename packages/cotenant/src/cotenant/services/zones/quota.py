@@ -60,9 +60,15 @@ def check_machine(wanted: ZoneDefinition, running: Iterable[ZoneDefinition], quo
             raise InvalidInput(field, asked, f"at most {most} {unit} in all zones", hint)
 
 
-def quota_shown(running: Iterable[ZoneDefinition], quota: ZoneQuota, env: Mapping[str, str] = os.environ) -> JsonObject:
+def quota_shown(
+    running: Iterable[ZoneDefinition],
+    quota: ZoneQuota,
+    env: Mapping[str, str] = os.environ,
+    kept_back_bytes: int | None = None,
+) -> JsonObject:
     """What machines ask for together, and the most, for the state of a zone. `inPod`: this process, with its machines,
-    is in a pod, whose requests Kubernetes counts (its kubelet sets the variable in each).
+    is in a pod, whose requests Kubernetes counts (its kubelet sets the variable in each). `kept_back_bytes`: memory
+    that the node keeps back from pods, as its agent told; None: it told nothing.
     """
     used = machine_sums(running)
     return {
@@ -70,4 +76,5 @@ def quota_shown(running: Iterable[ZoneDefinition], quota: ZoneQuota, env: Mappin
         "vcpus": [used.vcpus, quota.vcpus],
         "diskMib": [used.disk_mib, quota.disk_mib],
         "inPod": "KUBERNETES_SERVICE_HOST" in env,
+        **({} if kept_back_bytes is None else {"keptBackMib": kept_back_bytes >> 20}),
     }

@@ -17,13 +17,15 @@ from cotenant.engine.zones.zone import Zone
 from cotenant.model.errors import InvalidInput
 from cotenant.model.json_object import JsonObject
 from cotenant.model.zones.setting import ZoneMode
+from cotenant.model.zones.table import LONGEST_LATE_US
 from cotenant.policy.zone.scenes import Outcomes, SceneTable, ServiceUseBand, ZoneScene
 from cotenant.services.zones.definition import ZoneDefinition
 
-VERSION = 1
-MAX_BYTES = 64 << 10  # all scenes with all modes are less than half of it
+VERSION = 2
+MAX_BYTES = 128 << 10  # all scenes with all modes are less than half of it
 _MOST_READINGS = 1 << 40
 _SIGNS = ("batch", "several", "network", "siblings")
+_SHARES = ("mean", "room", "last")
 
 
 class KeptScenes:
@@ -96,14 +98,15 @@ def read_table(path: Path, of: str) -> SceneTable | None:
         field = f"{path}: scenes[{at}]"
         if not isinstance(entry, dict):
             raise InvalidInput(field, entry, "a scene with its modes")
-        scene = _scene(field, entry)
+        scene = scene_of(field, entry)
         if scene in scenes:
             raise InvalidInput(field, str(scene), "each scene once")
         scenes[scene] = _modes(f"{field}.modes", entry.get("modes"))
     return SceneTable(scenes)
 
 
-def _scene(field: str, entry: JsonObject) -> ZoneScene:
+def scene_of(field: str, entry: JsonObject) -> ZoneScene:
+    """A scene as `scene_stored` writes it. Raises `InvalidInput`."""
     bands = {band.name.lower(): band for band in ServiceUseBand}
     name = entry.get("services")
     if not isinstance(name, str) or name not in bands:
@@ -111,7 +114,17 @@ def _scene(field: str, entry: JsonObject) -> ZoneScene:
     for sign in _SIGNS:
         if not isinstance(entry.get(sign), bool):
             raise InvalidInput(f"{field}.{sign}", entry.get(sign), "true or false")
-    return ZoneScene(bands[name], *(entry[sign] for sign in _SIGNS))
+    late_us = entry.get("lateUs")
+    if not isinstance(late_us, int) or isinstance(late_us, bool) or not 0 <= late_us <= LONGEST_LATE_US:
+        raise InvalidInput(f"{field}.lateUs", late_us, f"0 to {LONGEST_LATE_US}")
+    signs: dict[str, bool] = {sign: entry[sign] for sign in _SIGNS}
+    return ZoneScene(bands[name], late_us=late_us, **signs)
+
+
+def scene_stored(scene: ZoneScene) -> JsonObject:
+    """A scene as plain values."""
+    signs = {sign: getattr(scene, sign) for sign in _SIGNS}
+    return {"services": scene.services.name.lower(), **signs, "lateUs": scene.late_us}
 
 
 def _modes(field: str, entry: object) -> dict[ZoneMode, Outcomes]:
@@ -121,12 +134,16 @@ def _modes(field: str, entry: object) -> dict[ZoneMode, Outcomes]:
     for mode, known in entry.items():
         if mode not in set(ZoneMode) or not isinstance(known, dict):
             raise InvalidInput(field, mode, f"outcomes of {', '.join(ZoneMode)}")
-        readings, mean = known.get("readings"), known.get("mean")
+        readings = known.get("readings")
         if not isinstance(readings, int) or isinstance(readings, bool) or not 0 < readings <= _MOST_READINGS:
             raise InvalidInput(f"{field}.{mode}.readings", readings, f"1 to {_MOST_READINGS}")
-        if not isinstance(mean, int | float) or isinstance(mean, bool) or not 0 <= mean <= 1:  # refuses NaN, too
-            raise InvalidInput(f"{field}.{mode}.mean", mean, "0 to 1")
-        found[ZoneMode(mode)] = Outcomes(readings, float(mean))
+        shares: list[float] = []
+        for name in _SHARES:
+            share = known.get(name)
+            if not isinstance(share, int | float) or isinstance(share, bool) or not 0 <= share <= 1:  # refuses NaN, too
+                raise InvalidInput(f"{field}.{mode}.{name}", share, "0 to 1")
+            shares.append(float(share))
+        found[ZoneMode(mode)] = Outcomes(readings, *shares)
     return found
 
 
@@ -136,10 +153,12 @@ def _stored(table: SceneTable, of: str) -> JsonObject:
         "of": of,
         "scenes": [
             {
-                "services": scene.services.name.lower(),
-                **{sign: getattr(scene, sign) for sign in _SIGNS},
-                "modes": {mode.value: {"readings": found.number, "mean": found.mean} for mode, found in modes.items()},
+                **scene_stored(scene),
+                "modes": {
+                    mode.value: {"readings": found.number, **{name: getattr(found, name) for name in _SHARES}}
+                    for mode, found in modes.items()
+                },
             }
-            for scene, modes in sorted(table.scenes.items())
+            for scene, modes in table.scenes.items()
         ],
     }

@@ -118,8 +118,14 @@ class ZoneServer:
                 return self._zones.sources
             case "failures":
                 return self._zones.failures
+            case "keepsBack":
+                kept = request.get("bytes")
+                if kept is not None and (not isinstance(kept, int) or isinstance(kept, bool) or kept < 0):
+                    raise InvalidInput("bytes", kept, "0 or more, null where it is not known")
+                self._zones.keeps_back(kept)
+                return None
             case other:
-                raise InvalidInput("do", other, "create, switch, exec, destroy, sources or failures")
+                raise InvalidInput("do", other, "create, switch, exec, destroy, sources, failures or keepsBack")
 
 
 def _request(line: bytes) -> JsonObject:

@@ -47,6 +47,16 @@ def state_of(zone: Zone, now_s: float, wall_s: float, last: ZoneReading | None) 
     }
 
 
+def lacking_mib(machines: JsonMapping) -> int | None:
+    """How much more memory the node would have to keep back from pods for its machines (`machines` of a state); None
+    where nobody told, or the requests of the keeper's pod stand for them.
+    """
+    kept_mib = machines.get("keptBackMib")
+    if kept_mib is None or machines.get("inPod", True):
+        return None
+    return max(0, int(machines["memoryMib"][0]) - int(kept_mib))
+
+
 def _scenes(memory: SceneMemory) -> JsonObject:
     return {
         "now": None if memory.scene is None else str(memory.scene),
@@ -155,7 +165,7 @@ def write_state(folder: Path, state: JsonMapping) -> None:
 
 def remove_state(folder: Path, zone: str) -> None:
     """Forget a zone that ended, with its log and what it learned. Idempotent."""
-    for suffix in ("json", "log", "log.1", "scenes", "scenes.new"):
+    for suffix in ("json", "log", "log.1", "scenes", "scenes.new", "bans", "bans.new"):
         (folder / f"{zone}.{suffix}").unlink(missing_ok=True)
 
 

@@ -15,19 +15,23 @@ from typing import Any
 
 from cotenant.model.errors import Permanent
 from cotenant.model.json_object import JsonObject
+from cotenant.model.machine.counters import GroupCounters, Pressure, Stall
 from cotenant.model.zones.setting import Backend, ExclusiveCpus, ZoneMode, ZoneSetting
 from cotenant.model.zones.table import SchedulerExit, ZoneRow
+from cotenant.services.zones.protection import ResourceWaits
 from cotenant.services.zones.vm_link import ANSWER_S, GuestLink
 
 ATTACH_S = 110.0  # the first one loads the schedulers, which an emulated CPU beside pods takes a while for
 _LINES, _LONGEST_LINE = 20, 500  # of what a pod's program wrote
+_MOST_REFUSED = 64
 NOT_STARTED: JsonObject = {"running": False, "ready": False, "restarts": 0, "exit": None, "log": []}
 
 
 class GuestState:
     """What the guest said last, shared by its back ends. `used_us`: CPU time by group; `pods`: of each its state
     beside what is known `about` it, and of no other, since a guest may say anything; `log`: called with what changed
-    of a pod; `counted`: with the counters of the guest's kernel.
+    of a pod; `counted`: with the counters of the guest's kernel. `waits`: of each group for memory and disk; `refused`:
+    what the guest's kernel did not take of their protection.
     """
 
     def __init__(
@@ -43,6 +47,9 @@ class GuestState:
         self.pods: dict[str, JsonObject] = {name: {**about[name], **NOT_STARTED} for name in about}
         self._log = log
         self.rows: dict[str, ZoneRow] = {}
+        self._at_s = 0.0
+        self.waits = ResourceWaits(lambda: self._at_s)
+        self.refused: dict[str, str] = {}
         self.used_us: dict[str, int] = {}
         self.runs: ZoneSetting | None = None
         self.late: dict[str, tuple[int, int]] = {}
@@ -67,10 +74,36 @@ class GuestState:
                 self.late[group] = before[0] + int(number), max(before[1], int(worst))
             self.exit = None if answer["exit"] is None else SchedulerExit(*answer["exit"])
             self._counted(dict(answer.get("counters", {})))
+            self._resources_seen(answer.get("resources", {}))
             pods = answer.get("pods", {})
             self._pods_seen({name: pod_shown(pod) for name, pod in pods.items() if name in self._about})
         except (LookupError, TypeError, ValueError, AttributeError) as error:
             raise Permanent(f"the guest's answer is not a reading: {error!r}") from None
+
+    def _resources_seen(self, told: Mapping[str, Any]) -> None:
+        """What groups wait for, as the guest counts and times it."""
+        self._at_s = int(told.get("atUs", 0)) / 1e6
+        groups = told.get("groups", {})
+        self.waits.seen(
+            [
+                GroupCounters(
+                    group,
+                    memory_bytes=int(memory_bytes),
+                    pressure=Pressure(memory=Stall(int(memory_us), 0), io=Stall(int(io_us), 0)),
+                )
+                for group, (memory_us, io_us, memory_bytes) in groups.items()
+                if group in self.rows
+            ]
+        )
+        refused = {str(name)[:_LONGEST_LINE]: str(why)[:_LONGEST_LINE] for name, why in told.get("refused", {}).items()}
+        for name, why in list(refused.items())[:_MOST_REFUSED]:
+            if self.refused.get(name) != why:
+                self._log(f"in the guest: {name} is not set: {why}")
+        self.refused = refused
+
+    async def reclaim(self, steps: tuple[tuple[str, int], ...]) -> None:
+        """Reclaim so many bytes of each group of the guest. Raises as `GuestLink.ask`."""
+        await self.link.ask("reclaim", steps=[list(step) for step in steps])
 
     def _pods_seen(self, pods: dict[str, JsonObject]) -> None:
         for name, pod in pods.items():
@@ -153,5 +186,7 @@ def _row(row: ZoneRow) -> dict[str, object]:
         "weight": row.weight,
         "sliceUs": row.slice_us,
         "lateUs": row.late_us,
+        "memoryLow": row.memory_low_bytes,
+        "ioWeight": row.io_weight,
         "threads": [[thread.name, thread.zone_class.name.lower(), thread.slice_us] for thread in row.threads],
     }

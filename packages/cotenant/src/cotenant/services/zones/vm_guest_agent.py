@@ -22,6 +22,7 @@ from typing import Any
 
 from cotenant.model.json_object import JsonObject, JsonValue
 from cotenant.services.zones import vm_guest_monitor
+from cotenant.services.zones.vm_guest_memory import GuestMemory, delegate
 from cotenant.services.zones.vm_guest_pods import GuestPods
 
 TREE = Path("/sys/fs/cgroup")
@@ -40,6 +41,8 @@ class Guest:
         self.tree = tree
         self.pods = pods or GuestPods(tree)
         self.rows: dict[str, JsonObject] = {}
+        self.memory = GuestMemory(tree)
+        self._reclaiming: threading.Thread | None = None
         self.schedulers: Any = None  # services/zones/backends.RootBackend, once one is asked for
         self._lock = threading.Lock()
 
@@ -47,6 +50,9 @@ class Guest:
         """The answer to one request. Raises what goes wrong."""
         if request["do"] == "exec":
             return self.execute(request["group"], request["command"])
+        if request["do"] == "reclaim":
+            self.reclaim([(group, amount) for group, amount in request["steps"]])
+            return None
         with self._lock:
             match request["do"]:
                 case "attach":
@@ -71,13 +77,14 @@ class Guest:
                 continue
             folder = self.tree
             for part in group.split("/"):
-                (folder / "cgroup.subtree_control").write_text("+cpu")
+                delegate(folder)
                 folder = folder / part
                 folder.mkdir(exist_ok=True)
             (folder / "cpu.idle").write_text("1" if row["class"] == "batch" else "0")
             if row["class"] != "batch":
                 (folder / "cpu.weight").write_text(str(row["weight"] or 100))
         self.rows = rows
+        self.memory.protect(rows)
         if self.schedulers is not None:
             self.schedulers.put(self._kernel_rows())
 
@@ -105,7 +112,12 @@ class Guest:
         for group in self.rows:
             first = (self.tree / group / "cpu.stat").read_text().split()
             used[group] = int(first[1])
-        also = {"cpuUs": used, "pods": self.pods.shown(), "counters": vm_guest_monitor.counters()}
+        also = {
+            "cpuUs": used,
+            "pods": self.pods.shown(),
+            "counters": vm_guest_monitor.counters(),
+            "resources": self.memory.counted(self.rows),
+        }
         if self.schedulers is None:
             return {**also, "runs": None, "late": {}, "exit": None}
         from cotenant.drivers.ebpf.sched_ext import read_state
@@ -115,6 +127,12 @@ class Guest:
         found = None if last is None else [last.at_us, last.kind, last.reason, last.message]
         runs = (state.name or "").removeprefix("cotenant_") if state.state == "enabled" else ""
         return {**also, "runs": runs, "late": self.schedulers.late(), "exit": found}
+
+    def reclaim(self, steps: list[tuple[str, int]]) -> None:
+        """Begin these steps; none while earlier ones are under way, which may last where memory is hard to find."""
+        if self._reclaiming is None or not self._reclaiming.is_alive():
+            self._reclaiming = threading.Thread(target=self.memory.reclaim, args=(steps,), daemon=True)
+            self._reclaiming.start()
 
     def execute(self, group: str, command: list[str]) -> JsonObject:
         """Run a command in a group and wait."""

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from cotenant.services.zones import vm_guest_container
+from cotenant.services.zones.vm_guest_memory import delegate
 
 IMAGES = Path("/zone/images")
 PLACE = Path("/run/pods")
@@ -118,6 +119,7 @@ class GuestPods:
 
     def _group(self, spec: dict[str, Any]) -> None:
         (self._tree / "cgroup.subtree_control").write_text("+cpu +memory +pids")
+        delegate(self._tree)
         group = self._tree / spec["name"]
         group.mkdir(exist_ok=True)
         (group / "pids.max").write_text(str(spec["processes"]))

@@ -173,6 +173,7 @@ async def opened_vm(
             }
             runner.details = {"vm": details, "pods": state.pods, "monitors": monitor.figures}
             runner.signs = lambda: MachineSigns(vm.cpus, monitor.softirq_cpus)
+            runner.resources, runner.reclaim = lambda: state.waits.latest, state.reclaim
             runner.execute = _executor(link)
             if agent is not None and definition.pods:
                 runner.burns = ZoneAgentView(agent, definition, lambda group: True).pod_burns

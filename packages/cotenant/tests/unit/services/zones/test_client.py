@@ -62,6 +62,7 @@ def ok(value: Any) -> bytes:
         (lambda client: client.destroy("z"), "ended", "ended", {"do": "destroy", "zone": "z"}),
         (lambda client: client.sources(), {"z": "f"}, {"z": "f"}, {"do": "sources"}),
         (lambda client: client.failures(), {"z": ["f", "why"]}, {"z": ("f", "why")}, {"do": "failures"}),
+        (lambda client: client.keeps_back(5), None, None, {"do": "keepsBack", "bytes": 5}),
     ],
 )  # fmt: skip
 def test_each_question_and_its_answer(ask: Any, value: Any, found: Any, sent: Any, tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from cotenant.model.errors import Permanent, Transient
 from cotenant.services.agent.main import _from_this_host
 from cotenant.services.zones.client import ZoneClient
 from cotenant.services.zones.cluster_objects import LiveZones
-from cotenant.services.zones.state_file import read_state, write_state
+from cotenant.services.zones.state_file import read_state, read_states, write_state
 from cotenant.services.zones.vm_backend import NOT_STARTED
 from cotenant.services.zones.zone_files import definition_of
 
@@ -63,6 +63,7 @@ class Keeper:
     refuses: str = ""
     agents: list[str | None] = field(default_factory=list)
     failed: dict[str, tuple[str, str]] = field(default_factory=dict)
+    told: list[int | None] = field(default_factory=list)
 
     def failures(self) -> dict[str, tuple[str, str]]:
         return dict(self.failed)
@@ -108,6 +109,15 @@ class Keeper:
 
     def sources(self) -> dict[str, str]:
         return dict(self.running)
+
+    def keeps_back(self, kept_back_bytes: int | None) -> None:
+        """As a keeper: it is in the state of each machine from now on."""
+        self.told.append(kept_back_bytes)
+        for state in read_states(self.folder):
+            if "machines" in state:
+                machines = {key: value for key, value in state["machines"].items() if key != "keptBackMib"}
+                kept = {} if kept_back_bytes is None else {"keptBackMib": kept_back_bytes >> 20}
+                write_state(self.folder, {**state, "machines": machines | kept})
 
 
 @dataclass
@@ -213,6 +223,38 @@ def test_the_status_says_where_pods_may_take_the_memory_of_machines(tmp_path: Pa
         asyncio.run(live.follow())
         found = conditions((cluster.zones["box"].status or {})["nodes"]["n"])
         assert (found["MemoryKeptBack"][0], found["Ready"][0]) == (status, "True")
+
+
+class Events:
+    """What was recorded."""
+
+    def __init__(self) -> None:
+        self.texts: list[tuple[str, str, str]] = []
+
+    def record(self, kind: object, key: str, uid: str, type_: str, reason: str, message: str) -> None:
+        self.texts.append((key, reason, message))
+
+
+def test_memory_that_is_not_kept_back_is_told_to_the_keeper_once_and_has_an_event(tmp_path: Path) -> None:
+    kept_back, clock, events = [256 << 20], Clock(), Events()
+    live, cluster, keeper = make(tmp_path, clock, lambda: kept_back[0])
+    live._events = events
+    cluster.put("box", BOX)
+    asyncio.run(live.follow())
+    keeper.boots("box", web={"running": True, "ready": True})
+    machines = {"memoryMib": [512, 4096], "vcpus": [1, 16], "diskMib": [0, 8192], "inPod": False}
+    write_state(tmp_path, {**read_state(tmp_path, "box"), "machines": machines})
+    for clock.now_s, kept_back[0] in ((10, 256 << 20), (20, 256 << 20), (30, 512 << 20), (40, 0), (4000, 512 << 20)):
+        asyncio.run(live.follow())
+    assert keeper.told == [256 << 20, 512 << 20, 0, 512 << 20]
+    assert read_state(tmp_path, "box")["machines"]["keptBackMib"] == 512
+    told = "MemoryKeptBack on node n: machines of this node have 512 MiB, and it keeps 256 MiB back from pods"
+    assert events.texts == [
+        ("box", "PodsMayTakeIt", f"{told}: raise systemReserved of its kubelet by 256 MiB")
+    ]  # and none within an hour
+    kept_back[0], clock.now_s = 0, 8000.0
+    asyncio.run(live.follow())
+    assert len(events.texts) == 2
 
 
 def test_a_machine_starts_beside_all_else_and_its_pods_are_in_the_status(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import pytest
 from tests.fakes.images import layer_of, save_image
 from tests.unit.services.zones.test_runner import MemoryKeeper
 
+from cotenant.cli.zone.showing import _quotas
 from cotenant.drivers.cgroup.layout import CgroupLayout, Hierarchy, LayoutKind
 from cotenant.model.errors import InvalidInput, Permanent
 from cotenant.model.zones.setting import Backend
@@ -259,6 +260,16 @@ def test_a_node_says_whether_it_keeps_the_memory_of_machines_back_from_pods(
     found = {one["type"]: (one["status"], one["reason"], one["message"]) for one in entry["conditions"]}
     assert found.get("MemoryKeptBack") == expected
     assert found["Ready"][0] == "True"  # the zone runs all the same
+
+
+def test_inspect_tells_of_memory_that_pods_may_take() -> None:
+    zones = [ZoneDefinition("one", vm=VmDefinition(), pods=(ZonePod("web", PodImage("web.tar")),))]
+    for kept_mib, said in ((None, False), (512, False), (100, True)):
+        kept = None if kept_mib is None else kept_mib << 20
+        machines = quota_shown(zones, ZoneQuota(), {}, kept)
+        assert machines.get("keptBackMib") == kept_mib
+        lines = _quotas({}, machines)
+        assert any("pods may take 412 MiB of it: this node keeps 100 MiB back" in line for line in lines) is said
 
 
 @pytest.mark.parametrize("option", ["max_zone_memory_mib", "max_zone_vcpus", "max_zone_disk_mib"])

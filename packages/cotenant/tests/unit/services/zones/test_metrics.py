@@ -63,5 +63,16 @@ def test_both_sides_of_a_machine_have_series(tmp_path: Path) -> None:
     ]
 
 
+def test_memory_that_pods_may_take_has_a_series_where_it_is_known(tmp_path: Path) -> None:
+    machines = {"memoryMib": [512, 4096], "vcpus": [1, 16], "diskMib": [0, 8192], "inPod": False}
+    name = "cotenant_zone_vm_memory_not_kept_back_bytes"
+    for told, expected in (({}, None), ({"keptBackMib": 256}, 256 << 20), ({"keptBackMib": 600}, 0)):
+        write_state(tmp_path, {**STATE, "machines": {**machines, **told}})
+        found = [line for line in page(tmp_path) if line.startswith(name)]
+        assert [float(line.split()[-1]) for line in found] == ([] if expected is None else [expected])
+    write_state(tmp_path, {**STATE, "machines": {**machines, "inPod": True, "keptBackMib": 0}})
+    assert not any(line.startswith(name) for line in page(tmp_path))  # the pod's requests stand for it
+
+
 def test_a_host_without_zones_has_no_series(tmp_path: Path) -> None:
     assert page(tmp_path / "none") == []

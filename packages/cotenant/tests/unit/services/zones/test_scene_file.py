@@ -18,7 +18,7 @@ from cotenant.cli.zone.showing import inspected
 from cotenant.model.errors import InvalidInput
 from cotenant.model.zones.setting import ZoneMode
 from cotenant.policy.zone.deciding import ZoneConfig
-from cotenant.policy.zone.scenes import SceneTable, ServiceUseBand, ZoneScene
+from cotenant.policy.zone.scenes import MOST_SCENES, SceneTable, ServiceUseBand, ZoneScene
 from cotenant.services.zones.definition import ZoneDefinition
 from cotenant.services.zones.groups import GroupClass, ZoneGroup
 from cotenant.services.zones.log_file import read_log
@@ -60,7 +60,13 @@ def opened(folder: Path, definition: ZoneDefinition = DEFINITION) -> tuple[Scene
 
 
 scenes = st.builds(
-    ZoneScene, st.sampled_from(ServiceUseBand), st.booleans(), st.booleans(), st.booleans(), st.booleans()
+    ZoneScene,
+    st.sampled_from(ServiceUseBand),
+    st.booleans(),
+    st.booleans(),
+    st.booleans(),
+    st.booleans(),
+    st.sampled_from((0, 5_000)),
 )
 
 
@@ -76,15 +82,18 @@ def test_the_next_process_has_exactly_what_was_learned(
     assert list(folder.iterdir()) == [file]
     found, log = opened(folder)
     assert found == table
-    assert log == [f"scenes: {len(outcomes)} readings of an earlier process are kept"]
+    assert list(found.scenes) == list(table.scenes)  # which scene was seen last, too
+    assert log == [f"scenes: {table.readings} readings of an earlier process are kept"]
 
 
-def test_every_scene_with_every_mode_fits_twice(tmp_path: Path) -> None:
+def test_as_many_scenes_as_are_kept_with_every_mode_fit_twice(tmp_path: Path) -> None:
     every = [
-        ZoneScene(band, *(bool(number & bit) for bit in (1, 2, 4, 8)))
+        ZoneScene(band, *(bool(number & bit) for bit in (1, 2, 4, 8)), late_us=late_us)
         for band in ServiceUseBand
         for number in range(16)
+        for late_us in (0, 9_999_999)
     ]
+    assert len(every) > MOST_SCENES
     table = learned(SceneTable(), *((scene, mode, 1 / 3) for scene in every for mode in ZoneMode))
     assert 2 * kept(tmp_path, table).stat().st_size < MAX_BYTES
 
@@ -127,7 +136,7 @@ def mode_of(stored: dict[str, Any]) -> dict[str, Any]:
         (lambda path: path.write_text("[" * 60_000), "no JSON"),
         (lambda path: path.write_text("[]"), "version"),
         (lambda path: path.write_text(" " * (MAX_BYTES + 1)), f"more than {MAX_BYTES} bytes"),
-        (changed(lambda stored: stored.update(version=2)), "version"),
+        (changed(lambda stored: stored.update(version=1)), "version"),
         (changed(lambda stored: stored.update(of="0")), "the zone's present definition"),
         (changed(lambda stored: stored.update(scenes={})), "scenes"),
         (changed(lambda stored: stored.update(scenes=[7])), "a scene with its modes"),
@@ -144,6 +153,8 @@ def mode_of(stored: dict[str, Any]) -> dict[str, Any]:
         (changed(lambda stored: mode_of(stored).update(mean=float("nan"))), "0 to 1"),
         (changed(lambda stored: mode_of(stored).update(mean=-(10**400))), "0 to 1"),
         (changed(lambda stored: mode_of(stored).update(mean="1")), "0 to 1"),
+        (changed(lambda stored: mode_of(stored).pop("room")), "latency.room"),
+        (changed(lambda stored: stored["scenes"][0].update(lateUs=True)), "lateUs"),
     ],
 )
 def test_a_file_that_cannot_be_is_a_line_in_the_log_and_the_zone_learns_anew(

@@ -42,8 +42,8 @@ from cotenant.services.zones.vm_root import FIRST_LINE
 
 ROWS = {"web": ZoneRow(ZoneClass.SERVICE, weight=400), "batch": ZoneRow(ZoneClass.BATCH)}
 WRITTEN = {
-    "web": {"class": "service", "weight": 400, "sliceUs": 0, "lateUs": 0, "threads": []},
-    "batch": {"class": "batch", "weight": 0, "sliceUs": 0, "lateUs": 0, "threads": []},
+    "web": {"class": "service", "weight": 400, "sliceUs": 0, "lateUs": 0, "memoryLow": 0, "ioWeight": 0, "threads": []},
+    "batch": {"class": "batch", "weight": 0, "sliceUs": 0, "lateUs": 0, "memoryLow": 0, "ioWeight": 0, "threads": []},
 }
 BOX = "zone: box\nvm: {memory_mib: 512}\ngroups: [{group: web, kind: service}]\nperiod_ms: 100"
 
@@ -96,7 +96,7 @@ def test_a_guest_has_the_groups_and_weights_of_its_rows(tmp_path: Path) -> None:
     }
     assert (tmp_path / "web/cpu.weight").read_text() == "400"
     assert (tmp_path / "batch/cpu.idle").read_text() == "1"
-    assert (tmp_path / "cgroup.subtree_control").read_text() == "+cpu"
+    assert (tmp_path / "cgroup.subtree_control").read_text() == "+io"  # the last of what was asked for
     with pytest.raises(ValueError, match="unknown request"):
         inside.carry_out({"do": "nothing"})
 
