@@ -47,7 +47,7 @@ static __always_inline __u64 *account_of(__u64 cgroup)
 
 static __always_inline __u64 weight_of(struct task_struct *p, const struct zone_row *row)
 {
-	__u64 weight = row && row->weight ? row->weight : p->sched_task_group->scx.weight;
+	__u64 weight = row && row->weight ? row->weight : weight_of_group(p);
 
 	if (!weight)
 		weight = 100;
@@ -78,7 +78,7 @@ void BPF_PROG(weighted_enqueue, struct task_struct *p, __u64 flags)
 	struct waiting *task = queued(p);
 
 	if (!task || !row || row->class == CLASS_SYSTEM) {
-		scx_bpf_dsq_insert(p, SYSTEM, SLICE, flags);
+		queue_task(p, SYSTEM, SLICE, flags);
 		preempt(p, flags, ONLY(CLASS_SERVICE) | ONLY(CLASS_BATCH));
 		return;
 	}
@@ -86,20 +86,20 @@ void BPF_PROG(weighted_enqueue, struct task_struct *p, __u64 flags)
 	slice = slice_of(row, SLICE);
 	key = charge(p, row, cgroup, task, slice);
 	if (before(clock_ns + FAR_NS, key))
-		scx_bpf_dsq_insert(p, FAR, slice, flags);
+		queue_task(p, FAR, slice, flags);
 	else
-		scx_bpf_dsq_insert_vtime(p, TIMELINE, slice, key, flags);
+		queue_by_key(p, TIMELINE, slice, key, flags);
 }
 
 /* The key of the first task of a queue; false where it is empty. */
 static __always_inline bool first_key(__u64 queue, __u64 *key)
 {
+	struct bpf_iter_scx_dsq it;
 	struct task_struct *first;
 	struct waiting *task;
 	bool found = false;
 
-	bpf_rcu_read_lock();
-	first = scx_bpf_dsq_peek(queue);
+	first = see_first(queue, &it);
 	if (first) {
 		task = bpf_task_storage_get(&zone_tasks, first, 0, 0);
 		if (task) {
@@ -107,7 +107,7 @@ static __always_inline bool first_key(__u64 queue, __u64 *key)
 			found = true;
 		}
 	}
-	bpf_rcu_read_unlock();
+	first_seen(&it);
 	return found;
 }
 
@@ -119,11 +119,11 @@ void BPF_PROG(weighted_dispatch, __s32 cpu, struct task_struct *prev)
 	struct zone_row *row;
 	struct waiting *task;
 
-	if (overdue(FAR, OVERDUE_NS) && scx_bpf_dsq_move_to_local(FAR)) {
+	if (overdue(FAR, OVERDUE_NS) && run_first(FAR)) {
 		count(COUNT_OVERDUE);
 		return;
 	}
-	if (scx_bpf_dsq_move_to_local(SYSTEM))
+	if (run_first(SYSTEM))
 		return;
 	near = first_key(TIMELINE, &near_key);
 	far = first_key(FAR, &far_key);
@@ -140,15 +140,15 @@ void BPF_PROG(weighted_dispatch, __s32 cpu, struct task_struct *prev)
 			charge(prev, row, cgroup, task, slice);
 			task->started_ns = bpf_ktime_get_ns();
 			clock_ns = before(clock_ns, task->key) ? task->key : clock_ns;
-			scx_bpf_task_set_slice(prev, slice);
+			set_slice(prev, slice);
 			count(COUNT_KEPT);
 			return;
 		}
 	}
-	if (is_far && scx_bpf_dsq_move_to_local(FAR))
+	if (is_far && run_first(FAR))
 		return;
-	if (!scx_bpf_dsq_move_to_local(TIMELINE))
-		scx_bpf_dsq_move_to_local(FAR);
+	if (!run_first(TIMELINE))
+		run_first(FAR);
 }
 
 SEC("struct_ops/weighted_running")
