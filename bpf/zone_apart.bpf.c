@@ -207,7 +207,9 @@ void BPF_PROG(apart_dispatch, __s32 cpu, struct task_struct *prev)
 		release(cpu, seat->next);
 		seat->next = 0;
 	}
-	if (now > apart.starved_ns && serve(cpu, CLASS_BATCH, seat->held, now - apart.starved_ns)) {
+	/* Services wait for unlisted tasks, which may never sleep. */
+	if (now > apart.starved_ns &&
+	    (serve(cpu, CLASS_BATCH, seat->held, now - apart.starved_ns) || serve(cpu, CLASS_SERVICE, seat->held, now - apart.starved_ns))) {
 		count(COUNT_OVERDUE);
 		return;
 	}

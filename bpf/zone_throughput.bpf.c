@@ -14,6 +14,8 @@
 #define SYSTEM_SLICE (4 * MS)
 #define SLICE (20 * MS)
 
+const volatile __u64 starved_ns = 1000 * MS; /* a fifth of the watchdog's limit */
+
 SEC("struct_ops/throughput_enqueue")
 void BPF_PROG(throughput_enqueue, struct task_struct *p, __u64 flags)
 {
@@ -33,7 +35,7 @@ void BPF_PROG(throughput_enqueue, struct task_struct *p, __u64 flags)
 SEC("struct_ops/throughput_dispatch")
 void BPF_PROG(throughput_dispatch, __s32 cpu, struct task_struct *prev)
 {
-	if (overdue(LISTED, 1000 * MS) && run_first(LISTED)) {
+	if (overdue(LISTED, starved_ns) && run_first(LISTED)) {
 		count(COUNT_OVERDUE);
 		return;
 	}

@@ -6,7 +6,8 @@
  * their weights are. Choice: start-time fair queueing per cgroup. A task takes the group's virtual time as its key and charges the group a slice at
  * its weight; what it did not use is given back. At the end of a slice the running task is compared with the first one that waits, and keeps the CPU while its
  * group is not ahead. The weight is the row's, else the cgroup's cpu.weight, at most 1000. Tasks far behind in virtual time (low weight) wait in a queue in order of
- * arrival, whose first one is served after a second at the latest, so that the watchdog sees no stall. Limits: the weight of the task's own
+ * arrival, whose first one is served after `starved_ns` at the latest, as is the first of the timeline beside unlisted
+ * tasks that never sleep, so that the watchdog sees no stall. Limits: the weight of the task's own
  * cgroup counts, not those above it; at most 4096 groups, the rest share one account.
  */
 #include "zone.h"
@@ -18,7 +19,8 @@
 #define FAR_NS (8 * MS) /* of virtual time */
 #define CREDIT_NS SLICE	/* what a group that slept may be behind the others */
 #define HEAVIEST 1000
-#define OVERDUE_NS (1000 * MS)
+
+const volatile __u64 starved_ns = 1000 * MS; /* a fifth of the watchdog's limit */
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -119,7 +121,8 @@ void BPF_PROG(weighted_dispatch, __s32 cpu, struct task_struct *prev)
 	struct zone_row *row;
 	struct waiting *task;
 
-	if (overdue(FAR, OVERDUE_NS) && run_first(FAR)) {
+	/* The timeline waits for unlisted tasks only, which go first and may never sleep. */
+	if ((overdue(FAR, starved_ns) && run_first(FAR)) || (overdue(TIMELINE, starved_ns) && run_first(TIMELINE))) {
 		count(COUNT_OVERDUE);
 		return;
 	}
