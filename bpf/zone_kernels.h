@@ -5,7 +5,7 @@
  * One object must load on all of them. Every function that some kernel lacks is a weak symbol: libbpf sets the address of one that the running kernel has not
  * to 0, the verifier then knows the branch and does not look at what is not there. Facts, by the kernels' type information: 6.12 queues and takes tasks by
  * `scx_bpf_dispatch`, `scx_bpf_dispatch_vtime` and `scx_bpf_consume`, later ones by the names used here; before 6.19 a queue's first task is found by an iterator
- * and a slice is written into the task; until 6.16 a group's weight is in `struct task_group` itself. Limits: names that a later kernel drops.
+ * and a slice is written into the task; since 6.19 what queues by key takes a structure, and since 7.3 the old form ends a sub-scheduler; until 6.16 a group's weight is in `struct task_group` itself. Limits: names that a later kernel drops.
  */
 #ifndef COTENANT_ZONE_KERNELS_H
 #define COTENANT_ZONE_KERNELS_H
@@ -14,9 +14,16 @@
 struct bpf_iter_scx_dsq {
 	__u64 opaque[6];
 };
+struct scx_bpf_dsq_insert_vtime_args { /* the kernel's layout */
+	__u64 dsq_id;
+	__u64 slice;
+	__u64 vtime;
+	__u64 enq_flags;
+};
 extern void scx_bpf_dsq_insert(struct task_struct *p, __u64 dsq_id, __u64 slice, __u64 enq_flags) __weak __ksym;
 extern void scx_bpf_dispatch(struct task_struct *p, __u64 dsq_id, __u64 slice, __u64 enq_flags) __weak __ksym;
 extern void scx_bpf_dsq_insert_vtime(struct task_struct *p, __u64 dsq_id, __u64 slice, __u64 vtime, __u64 enq_flags) __weak __ksym;
+extern bool __scx_bpf_dsq_insert_vtime(struct task_struct *p, struct scx_bpf_dsq_insert_vtime_args *args) __weak __ksym;
 extern void scx_bpf_dispatch_vtime(struct task_struct *p, __u64 dsq_id, __u64 slice, __u64 vtime, __u64 enq_flags) __weak __ksym;
 extern bool scx_bpf_dsq_move_to_local(__u64 dsq_id) __weak __ksym;
 extern bool scx_bpf_consume(__u64 dsq_id) __weak __ksym;
@@ -40,7 +47,11 @@ static __always_inline void queue_task(struct task_struct *p, __u64 queue, __u64
 /* Puts a task into a queue in the order of keys. */
 static __always_inline void queue_by_key(struct task_struct *p, __u64 queue, __u64 slice, __u64 key, __u64 flags)
 {
-	if (scx_bpf_dsq_insert_vtime)
+	struct scx_bpf_dsq_insert_vtime_args args = {.dsq_id = queue, .slice = slice, .vtime = key, .enq_flags = flags};
+
+	if (__scx_bpf_dsq_insert_vtime)
+		__scx_bpf_dsq_insert_vtime(p, &args);
+	else if (scx_bpf_dsq_insert_vtime)
 		scx_bpf_dsq_insert_vtime(p, queue, slice, key, flags);
 	else
 		scx_bpf_dispatch_vtime(p, queue, slice, key, flags);

@@ -6,8 +6,8 @@
  * their weights are. Choice: start-time fair queueing per cgroup. A task takes the group's virtual time as its key and charges the group a slice at
  * its weight; what it did not use is given back. At the end of a slice the running task is compared with the first one that waits, and keeps the CPU while its
  * group is not ahead. The weight is the row's, else the cgroup's cpu.weight, at most 1000. Tasks far behind in virtual time (low weight) wait in a queue in order of
- * arrival, whose first one is served after `starved_ns` at the latest, as is the first of the timeline beside unlisted
- * tasks that never sleep, so that the watchdog sees no stall. Limits: the weight of the task's own
+ * arrival, whose first one is served after `starved_ns` at the latest. Where the timeline waited so long behind unlisted tasks
+ * it goes before them for a tenth of a second. So the watchdog sees no stall. Limits: the weight of the task's own
  * cgroup counts, not those above it; at most 4096 groups, the rest share one account.
  */
 #include "zone.h"
@@ -19,6 +19,7 @@
 #define FAR_NS (8 * MS) /* of virtual time */
 #define CREDIT_NS SLICE	/* what a group that slept may be behind the others */
 #define HEAVIEST 1000
+#define LISTED_NS (100 * MS)
 
 const volatile __u64 starved_ns = 1000 * MS; /* a fifth of the watchdog's limit */
 
@@ -30,6 +31,7 @@ struct {
 } account SEC(".maps");
 static __u64 clock_ns; /* the largest key that ran */
 static __u64 shared_account;
+static __u64 listed_until_ns; /* listed tasks go before unlisted ones */
 
 static __always_inline bool before(__u64 left, __u64 right)
 {
@@ -121,12 +123,19 @@ void BPF_PROG(weighted_dispatch, __s32 cpu, struct task_struct *prev)
 	struct zone_row *row;
 	struct waiting *task;
 
-	/* The timeline waits for unlisted tasks only, which go first and may never sleep. */
-	if ((overdue(FAR, starved_ns) && run_first(FAR)) || (overdue(TIMELINE, starved_ns) && run_first(TIMELINE))) {
+	if (overdue(FAR, starved_ns) && run_first(FAR)) {
 		count(COUNT_OVERDUE);
 		return;
 	}
-	if (run_first(SYSTEM))
+	/*
+	 * Unlisted tasks go first and may never sleep. The first of the timeline has the least key and not the longest wait, so it is
+	 * not one task's turn that comes then but all of theirs.
+	 */
+	if (overdue(TIMELINE, starved_ns)) {
+		listed_until_ns = bpf_ktime_get_ns() + LISTED_NS;
+		count(COUNT_OVERDUE);
+	}
+	if (bpf_ktime_get_ns() >= listed_until_ns && run_first(SYSTEM))
 		return;
 	near = first_key(TIMELINE, &near_key);
 	far = first_key(FAR, &far_key);
@@ -150,8 +159,8 @@ void BPF_PROG(weighted_dispatch, __s32 cpu, struct task_struct *prev)
 	}
 	if (is_far && run_first(FAR))
 		return;
-	if (!run_first(TIMELINE))
-		run_first(FAR);
+	if (!run_first(TIMELINE) && !run_first(FAR))
+		run_first(SYSTEM);
 }
 
 SEC("struct_ops/weighted_running")

@@ -77,7 +77,12 @@ def _fetch(versions: Sequence[str]) -> None:
     mirror = debian_mirror()
     with tempfile.TemporaryDirectory() as name:
         options = configure_apt(Path(name), mirror, SUITES)
-        command("apt-get", *options, "update", timeout_s=600)
+        try:
+            command("apt-get", *options, "-o", "APT::Update::Error-Mode=any", "update", timeout_s=600)
+        except GuestUnavailable as error:
+            raise GuestUnavailable(
+                f"no kernel of Linux {', '.join(versions)} is kept, and Debian's archive cannot be read: {error}"
+            ) from error
         packages = command("apt-cache", *options, "pkgnames", "linux-").split()
         for version in versions:
             found = newest_of(version, packages)

@@ -44,5 +44,7 @@ class NodeFound:
     pressure: str = ""
     short_windows: str = ""  # of pressure
     run_queue: str = ""  # the eBPF probe
+    schedulers: str = ""  # of zones, of the machine
+    sub_schedulers: str = ""  # of zones, of one group
     runtime_hook: str = ""  # NRI
     seal: str = ""  # what it means that the scheduler's certificate is not there
