@@ -163,9 +163,7 @@ def run_schedulers(folder: Path, command: str, say: Callable[[str], None]) -> Fi
     return outcome
 
 
-def run_scheduler_kernels(
-    folder: Path, command: str, versions: Sequence[str], say: Callable[[str], None]
-) -> Findings:
+def run_scheduler_kernels(folder: Path, command: str, versions: Sequence[str], say: Callable[[str], None]) -> Findings:
     """Every object and scheduler on the kernel of each version of Linux, in guests; writes `results.json` and
     `report.html`. Raises as `run_kernels`, `InvalidInput`.
     """

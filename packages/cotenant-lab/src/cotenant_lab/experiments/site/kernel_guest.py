@@ -51,8 +51,8 @@ async def run_in_guest(
     threads: int = 1,
     words: Sequence[str] = (),
 ) -> GuestRun:
-    """Boot with this preemption model, run `python -m MODULE WORDS` where the kernel took it, power off. `cpus` in cores
-    of so many `threads`. Raises `Permanent` with what it said where it fails.
+    """Boot with this preemption model, run `python -m MODULE WORDS` where the kernel took it, power off. `cpus` in
+    cores of so many `threads`. Raises `Permanent` with what it said where it fails.
     """
     with tempfile.TemporaryDirectory(prefix="cotenant-kernels-") as folder:
         spec = MachineSpec(

@@ -89,7 +89,9 @@ def working(service: TaskGroup, work_s: float) -> Iterator[None]:
             end(pid)
 
 
-def arm(cores: CoreSharing, one: TaskGroup, names: tuple[str, str] = ("service_cpus", "batch_cpus")) -> dict[str, float]:
+def arm(
+    cores: CoreSharing, one: TaskGroup, names: tuple[str, str] = ("service_cpus", "batch_cpus")
+) -> dict[str, float]:
     """For how long the group whose class is the service's ran beside the other, and the CPUs of both, by these
     names.
     """

@@ -1,9 +1,10 @@
 """`schedulers --linux`: which of our objects and schedulers load and behave on which kernel.
 
 A zone on a node has that node's kernel, and sched_ext changed with every release from 6.12 on. Each kernel is booted in
-a guest of one core with two threads, which loads every object and gives each scheduler three cases (scheduler_trials.py):
-its claim, the longest wait beside tasks that never sleep, and the kernel's watchdog against it without its bound. What a
-kernel refuses is in the table with the reason; it fails where that kernel should have taken it.
+a guest of one core with two threads, which loads every object and gives each scheduler three cases: its claim, the
+longest wait beside tasks that never sleep, and the kernel's watchdog against it without its bound
+(scheduler_trials.py). What a kernel refuses is in the table with the reason; it fails where that kernel should have
+taken it.
 Limits: as of the trials; one guest a kernel. A kernel without sched_ext, and one whose type information is broken, are
 told and fail nothing.
 """
@@ -112,9 +113,7 @@ def _ends(mode: ZoneMode) -> str:
 def _rows(trial: KernelTrial) -> list[tuple[str, ...]]:
     if trial.result is None:
         return [(trial.kernel, "", "", trial.refused, "", "", "", "")]
-    rows = [
-        (trial.kernel, name, "probe", why or "yes", "", "", "", "") for name, why in trial.result["probes"].items()
-    ]
+    rows = [(trial.kernel, name, "probe", why or "yes", "", "", "", "") for name, why in trial.result["probes"].items()]
     for one in trial.result["schedulers"]:
         head = (trial.kernel, one["scheduler"], one["back_end"])
         if one["refused"]:

@@ -28,7 +28,9 @@ OBJECTS_VARIABLE = "COTENANT_BPF_OBJECTS"
 SOURCES = Path(__file__).parents[6]  # in a checkout
 _LINES_KEPT = 12  # of libbpf's log: the verifier's result comes last
 # of libbpf itself, and what it writes into the verifier's
-_LACKING = re.compile(r"\(func ksym\) '(\w+)': (?:func_proto|not found)|kfunc '(\w+)' is referenced but wasn't resolved")
+_LACKING = re.compile(
+    r"\(func ksym\) '(\w+)': (?:func_proto|not found)|kfunc '(\w+)' is referenced but wasn't resolved"
+)
 _ANY = 0  # BPF_ANY: create or replace
 
 _Printer = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_char_p, ctypes.c_void_p)

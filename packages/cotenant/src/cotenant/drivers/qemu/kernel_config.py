@@ -26,8 +26,9 @@ TICKS = (100, 250, 300, 1000)
 
 def fragment(hz: int, version: str = "") -> str:
     """What differs from a kernel with nothing in it, as a file of options. `version`: of the source, "": the newest."""
-    preempt = "PREEMPT" if version == "6.12" else "PREEMPT_LAZY"  # the model lazy came with 6.13
-    values = [f"CONFIG_{name}=y" for name in (*OPTIONS, preempt, f"HZ_{hz}")]
+    # the model lazy came with 6.13, the file that says which one runs needs no option since 6.15
+    own = ("PREEMPT", "SCHED_DEBUG") if version == "6.12" else ("PREEMPT_LAZY",)
+    values = [f"CONFIG_{name}=y" for name in (*OPTIONS, *own, f"HZ_{hz}")]
     return "\n".join((*values, f"CONFIG_NR_CPUS={MAX_CPUS}", f'CONFIG_LOCALVERSION="-cotenant-{hz}"', ""))
 
 

@@ -190,6 +190,7 @@ def test_a_kernel_of_another_version_has_its_own_place_and_the_preemption_that_i
     assert built_kernel(250, "6.12") is not None
     assert set(fragment(250, "6.12").splitlines()) ^ set(fragment(250).splitlines()) == {
         "CONFIG_PREEMPT=y",
+        "CONFIG_SCHED_DEBUG=y",
         "CONFIG_PREEMPT_LAZY=y",
     }
     with pytest.raises(InvalidInput, match="a version whose source Debian has"):
