@@ -258,7 +258,7 @@ static long put_off_at(__u32 cpu, struct round *round)
 	return 0;
 }
 
-/* Ends the turns of tasks that a party excludes around a CPU. Before 7.1 a global function has a value. */
+/* Ends the turns of tasks that a party excludes around a CPU. (Linux 6.16 takes no global function without a value.) */
 __noinline int put_off(__u32 cpu, __u32 party)
 {
 	struct round round = {.cpu = cpu, .party = party};

@@ -33,7 +33,7 @@ LONGEST_EJECTION_S = 8.0  # the watchdog looks twice within its limit of 5 s
 LEAST_AFTER_S = 0.05  # of who starved, in the half second after the ejection
 # between these the claim holds
 CLAIMS: dict[ZoneMode, tuple[float, float]] = {
-    ZoneMode.LATENCY: (0, 1),
+    ZoneMode.LATENCY: (0, 3),  # a turn is 4 ms
     ZoneMode.THROUGHPUT: (15, 30),
     ZoneMode.WEIGHTED: (5, 14),
     ZoneMode.EXCLUSIVE: (0, 0),
