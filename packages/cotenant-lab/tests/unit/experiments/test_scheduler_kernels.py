@@ -96,8 +96,8 @@ def test_each_case_may_fail() -> None:
     few["claim"] = 4.0
     assert failed("6.18.15", few) == ["throughput (root): claim: 4."]
     starves = behaves()
-    starves["bound"]["batch"] = 3.5
-    assert failed("6.18.15", starves) == ["latency (root): batch waited 3.50 s."]
+    starves["bound"]["batch"] = 4.5
+    assert failed("6.18.15", starves) == ["latency (root): batch waited 4.50 s."]
     for key, value, says in (
         ("after_s", None, "not ejected: it went on"),
         ("after_s", 9.5, "not ejected: runnable task stall"),
