@@ -54,7 +54,7 @@ FIGURES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Groups:
+class TrialGroups:
     """Of one scheduler. `other`: without a row; the scheduler's own tree ends at their parent."""
 
     service: TaskGroup
@@ -103,7 +103,7 @@ def _trial(back_end: str, mode: ZoneMode) -> dict[str, object]:
     home = TREE if back_end == ROOT else TREE / f"zone-{mode.value}"
     home.mkdir(exist_ok=True)
     (home / "cgroup.subtree_control").write_text("+cpu")
-    groups = Groups(*(TaskGroup(home / name, set(CPUS)) for name in ("service", "batch", "other")))
+    groups = TrialGroups(*(TaskGroup(home / name, set(CPUS)) for name in ("service", "batch", "other")))
     try:
         with _loaded(back_end, mode, home, 1000) as zone:
             _put(zone, groups)
@@ -135,18 +135,18 @@ def _loaded(back_end: str, mode: ZoneMode, home: Path, starved_ms: int) -> ZoneS
     )
 
 
-def _put(zone: ZoneSchedulers, groups: Groups) -> None:
+def _put(zone: ZoneSchedulers, groups: TrialGroups) -> None:
     zone.maps.put(groups.service.id, ZoneRow(ZoneClass.SERVICE))
     zone.maps.put(groups.batch.id, ZoneRow(ZoneClass.BATCH))
 
 
-def _wake_ups(zone: ZoneSchedulers, groups: Groups) -> float:
+def _wake_ups(zone: ZoneSchedulers, groups: TrialGroups) -> float:
     with groups.batch.burning(4):
         delays = groups.service.delays_ms(5, 60)
     return delays[len(delays) // 2]
 
 
-def _turns(zone: ZoneSchedulers, groups: Groups) -> float:
+def _turns(zone: ZoneSchedulers, groups: TrialGroups) -> float:
     with groups.batch.burning(4) as pids:
         time.sleep(SETTLE_S)
         used, turns = groups.batch.used_us(), sum(map(preempted, pids))
@@ -154,7 +154,7 @@ def _turns(zone: ZoneSchedulers, groups: Groups) -> float:
         return (groups.batch.used_us() - used) / 1e3 / max(1, sum(map(preempted, pids)) - turns)
 
 
-def _shares(zone: ZoneSchedulers, groups: Groups) -> float:
+def _shares(zone: ZoneSchedulers, groups: TrialGroups) -> float:
     zone.maps.put(groups.service.id, ZoneRow(ZoneClass.SERVICE, weight=900))
     zone.maps.put(groups.batch.id, ZoneRow(ZoneClass.BATCH, weight=100))
     with groups.service.burning(2), groups.batch.burning(2):
@@ -164,7 +164,7 @@ def _shares(zone: ZoneSchedulers, groups: Groups) -> float:
         return (groups.service.used_us() - service) / max(1, groups.batch.used_us() - batch)
 
 
-def _looks(zone: ZoneSchedulers, groups: Groups) -> float:
+def _looks(zone: ZoneSchedulers, groups: TrialGroups) -> float:
     with groups.batch.burning(2) as pids:
         time.sleep(SETTLE_S)
         seen = 0
@@ -179,7 +179,7 @@ def _cpu_of(pid: int) -> int:
     return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[36])
 
 
-def _beside(zone: ZoneSchedulers, groups: Groups) -> float:
+def _beside(zone: ZoneSchedulers, groups: TrialGroups) -> float:
     with CoreSharing({0: 1, 1: 0}) as cores, groups.batch.burning(2), groups.service.burning(1):
         cores.put(groups.service.id, ZoneClass.SERVICE)
         cores.put(groups.batch.id, ZoneClass.BATCH)
@@ -192,7 +192,7 @@ def _beside(zone: ZoneSchedulers, groups: Groups) -> float:
     return found.beside_ns / found.service_ns
 
 
-def _parties(zone: ZoneSchedulers, groups: Groups) -> float:
+def _parties(zone: ZoneSchedulers, groups: TrialGroups) -> float:
     zone.maps.put(groups.service.id, ZoneRow(ZoneClass.BATCH, party="one"))
     zone.maps.put(groups.batch.id, ZoneRow(ZoneClass.BATCH, party="other"))
     found = _beside(zone, groups)
@@ -200,7 +200,7 @@ def _parties(zone: ZoneSchedulers, groups: Groups) -> float:
     return found
 
 
-CLAIMS: dict[ZoneMode, Callable[[ZoneSchedulers, Groups], float]] = {
+CLAIMS: dict[ZoneMode, Callable[[ZoneSchedulers, TrialGroups], float]] = {
     ZoneMode.LATENCY: _wake_ups,
     ZoneMode.THROUGHPUT: _turns,
     ZoneMode.WEIGHTED: _shares,
@@ -210,7 +210,7 @@ CLAIMS: dict[ZoneMode, Callable[[ZoneSchedulers, Groups], float]] = {
 }
 
 
-def _longest_waits(groups: Groups) -> dict[str, float]:
+def _longest_waits(groups: TrialGroups) -> dict[str, float]:
     """Seconds, by kind of task: two a CPU that are unlisted, one of each other kind."""
     until = memoryview(mmap.mmap(-1, 8)).cast("d")  # shared with the tasks, which start late beside the first ones
     with ExitStack() as stack:
@@ -254,7 +254,7 @@ def _told(reading: int) -> float:
         return float(lines.read())
 
 
-def _ejected(zone: ZoneSchedulers, groups: Groups) -> dict[str, object]:
+def _ejected(zone: ZoneSchedulers, groups: TrialGroups) -> dict[str, object]:
     """After how many seconds of waiting the kernel ended it, in its own words, and the CPU seconds of who starved in
     the next half second.
     """
