@@ -113,7 +113,9 @@ def _ends(mode: ZoneMode) -> str:
 def _rows(trial: KernelTrial) -> list[tuple[str, ...]]:
     if trial.result is None:
         return [(trial.kernel, "", "", trial.refused, "", "", "", "")]
-    rows = [(trial.kernel, name, "probe", why or "yes", "", "", "", "") for name, why in trial.result["probes"].items()]
+    rows: list[tuple[str, ...]] = [
+        (trial.kernel, name, "probe", why or "yes", "", "", "", "") for name, why in trial.result["probes"].items()
+    ]
     for one in trial.result["schedulers"]:
         head = (trial.kernel, one["scheduler"], one["back_end"])
         if one["refused"]:
