@@ -5,53 +5,12 @@
  * Problem: a zone changes its scheduler at run time; labels, events and the reason of an ejection must outlive each scheduler. Choice: they are in maps that
  * the loader pins by name, so the next scheduler finds the same maps. A task's row is that of its cgroup; a task without a row is of the system
  * class, which is served first: kernel threads and the loader itself are unlisted, and a stall of one of them ejects the scheduler. Threads
- * of a cgroup may have rows of their own, by name. Limits: rows apply to a cgroup, not to those below it. Needs scx_bpf_dsq_peek and scx_bpf_task_set_slice; run on Linux 7.3.4 only.
+ * of a cgroup may have rows of their own, by name. Limits: rows apply to a cgroup, not to those below it. Needs Linux 6.12 with CONFIG_SCHED_CLASS_EXT; zone_kernels.h has what differs between kernels.
  */
 #ifndef COTENANT_ZONE_H
 #define COTENANT_ZONE_H
-#include <stdbool.h>
-#include <linux/bpf.h>
-#include <linux/types.h>
-#include <bpf/bpf_helpers.h>
-#include <bpf/bpf_core_read.h>
-#include <bpf/bpf_tracing.h>
+#include "zone_kernels.h"
 
-enum scx_exit_kind { SCX_EXIT_ERROR = 1024 }; /* an enum in the kernel: an int would not be found */
-/* Only the members that are used; libbpf finds them by name in the running kernel. */
-#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
-struct kernfs_node {
-	__u64 id;
-};
-struct cgroup {
-	struct kernfs_node *kn;
-};
-struct css_set {
-	struct cgroup *dfl_cgrp;
-};
-struct scx_task_group {
-	__u32 weight;
-};
-struct task_group {
-	struct scx_task_group scx;
-};
-struct sched_ext_entity {
-	__u32 flags;
-	__u64 slice;
-	__u64 dsq_vtime;
-};
-struct task_struct {
-	int pid;
-	char comm[16];
-	struct css_set *cgroups;
-	struct task_group *sched_task_group;
-	struct sched_ext_entity scx;
-};
-struct scx_exit_info {
-	enum scx_exit_kind kind;
-	const char *reason;
-	char *msg;
-};
-#pragma clang attribute pop
 #ifdef ZONE_SUB
 #include "zone_cid.h"
 typedef struct sched_ext_ops_cid zone_operations;
@@ -76,11 +35,6 @@ typedef struct sched_ext_ops {
 #define SCX_KICK_IDLE 1ULL
 #define SCX_KICK_PREEMPT 2ULL
 #define SCX_OPS_ENQ_LAST 2ULL
-extern void scx_bpf_dsq_insert(struct task_struct *p, __u64 dsq_id, __u64 slice, __u64 enq_flags) __ksym;
-extern void scx_bpf_dsq_insert_vtime(struct task_struct *p, __u64 dsq_id, __u64 slice, __u64 vtime, __u64 enq_flags) __weak __ksym;
-extern bool scx_bpf_dsq_move_to_local(__u64 dsq_id) __ksym;
-extern bool scx_bpf_task_set_slice(struct task_struct *p, __u64 slice) __weak __ksym;
-extern struct task_struct *scx_bpf_dsq_peek(__u64 dsq_id) __weak __ksym;
 extern __s32 scx_bpf_dsq_nr_queued(__u64 dsq_id) __weak __ksym;
 #ifdef ZONE_SUB
 extern __s32 scx_bpf_cpu_to_cid(__s32 cpu) __ksym;
@@ -92,8 +46,6 @@ extern __s32 scx_bpf_task_cpu(const struct task_struct *p) __ksym;
 extern void scx_bpf_kick_cpu(__s32 cpu, __u64 flags) __weak __ksym;
 #endif
 extern __s32 scx_bpf_create_dsq(__u64 dsq_id, __s32 node) __ksym;
-extern void bpf_rcu_read_lock(void) __ksym;
-extern void bpf_rcu_read_unlock(void) __ksym;
 
 #define MS 1000000ULL
 #define TIMEOUT_MS 5000 /* Linux 7.3 warns at 4096 ms or less: its rescue of unserved tasks would come later than the watchdog */
@@ -328,17 +280,17 @@ static __always_inline void dispatched(struct task_struct *p, struct waiting *ta
 /* Whether the first task of this queue has waited for longer than `limit_ns`. */
 static __always_inline bool overdue(__u64 queue, __u64 limit_ns)
 {
+	struct bpf_iter_scx_dsq it;
 	struct task_struct *first;
 	struct waiting *task;
 	bool found = false;
 
-	bpf_rcu_read_lock();
-	first = scx_bpf_dsq_peek(queue);
+	first = see_first(queue, &it);
 	if (first) {
 		task = bpf_task_storage_get(&zone_tasks, first, 0, 0);
 		found = task && task->since_ns && bpf_ktime_get_ns() - task->since_ns > limit_ns;
 	}
-	bpf_rcu_read_unlock();
+	first_seen(&it);
 	return found;
 }
 

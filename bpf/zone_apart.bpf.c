@@ -41,7 +41,7 @@ void BPF_PROG(apart_enqueue, struct task_struct *p, __u64 flags)
 
 	queued(p);
 	count(class == CLASS_BATCH ? COUNT_BATCH : COUNT_SERVICE);
-	scx_bpf_dsq_insert(p, class == CLASS_SYSTEM ? SYSTEM : queue_of(party, class), slice_of(row, SLICE), flags);
+	queue_task(p, class == CLASS_SYSTEM ? SYSTEM : queue_of(party, class), slice_of(row, SLICE), flags);
 	if (class == CLASS_SYSTEM)
 		party = 0;
 	if (cpu < 0)
@@ -84,6 +84,7 @@ struct queues {
 
 static long inspect(__u32 party, struct queues *queues)
 {
+	struct bpf_iter_scx_dsq it;
 	struct task_struct *first;
 	struct waiting *task;
 	__u64 since = 0;
@@ -91,14 +92,13 @@ static long inspect(__u32 party, struct queues *queues)
 
 	if (queues->tried & 1U << (party & 15))
 		return 0;
-	bpf_rcu_read_lock();
-	first = scx_bpf_dsq_peek(queue_of(party, queues->class));
+	first = see_first(queue_of(party, queues->class), &it);
 	if (first) {
 		task = bpf_task_storage_get(&zone_tasks, first, 0, 0);
 		since = task && task->since_ns ? task->since_ns : bpf_ktime_get_ns();
 		cpu = cpu_of(first);
 	}
-	bpf_rcu_read_unlock();
+	first_seen(&it);
 	if (!since)
 		return 0;
 	if (state_of(queues->cpu, party) == OPEN) {
@@ -148,7 +148,7 @@ __noinline bool serve(__u32 cpu, __u32 class, __u32 held, __u64 older_than)
 		if (queues.open == NONE || !seat)
 			return false;
 		if (claim(cpu, queues.open, held)) {
-			if (scx_bpf_dsq_move_to_local(queue_of(queues.open, class))) {
+			if (run_first(queue_of(queues.open, class))) {
 				seat->next = queues.open;
 				return true;
 			}
@@ -186,7 +186,7 @@ static __always_inline bool stays(__u32 cpu, struct task_struct *prev, const str
 		return false;
 	if (class != CLASS_SYSTEM && (seat->held != party_of(row) || state_of(cpu, seat->held) != OPEN))
 		return false;
-	scx_bpf_task_set_slice(prev, slice_of(row, SLICE));
+	set_slice(prev, slice_of(row, SLICE));
 	count(COUNT_KEPT);
 	return true;
 }
@@ -207,11 +207,13 @@ void BPF_PROG(apart_dispatch, __s32 cpu, struct task_struct *prev)
 		release(cpu, seat->next);
 		seat->next = 0;
 	}
-	if (now > apart.starved_ns && serve(cpu, CLASS_BATCH, seat->held, now - apart.starved_ns)) {
+	/* Services wait for unlisted tasks, which may never sleep. */
+	if (now > apart.starved_ns &&
+	    (serve(cpu, CLASS_BATCH, seat->held, now - apart.starved_ns) || serve(cpu, CLASS_SERVICE, seat->held, now - apart.starved_ns))) {
 		count(COUNT_OVERDUE);
 		return;
 	}
-	if (scx_bpf_dsq_move_to_local(SYSTEM))
+	if (run_first(SYSTEM))
 		return;
 	if (serve(cpu, CLASS_SERVICE, seat->held, ~0ULL)) {
 		wake_another(seat->next);

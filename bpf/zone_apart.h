@@ -258,18 +258,18 @@ static long put_off_at(__u32 cpu, struct round *round)
 	return 0;
 }
 
-/* Ends the turns of tasks that a party excludes around a CPU. */
-__noinline void put_off(__u32 cpu, __u32 party)
+/* Ends the turns of tasks that a party excludes around a CPU. (Linux 6.16 takes no global function without a value.) */
+__noinline int put_off(__u32 cpu, __u32 party)
 {
 	struct round round = {.cpu = cpu, .party = party};
 
 	for (__u32 level = 0; level < LEVELS; level++)
 		round.excluded[level] = excluded(level, party);
-	bpf_loop(apart.cpus, put_off_at, &round, 0);
+	return bpf_loop(apart.cpus, put_off_at, &round, 0);
 }
 
 /* From now on it is the party's turn around a CPU. */
-__noinline void take(__u32 cpu, __u32 party, __u64 length_ns)
+__noinline int take(__u32 cpu, __u32 party, __u64 length_ns)
 {
 	for (__u32 level = 0; level < LEVELS; level++) {
 		struct place *place = excluded(level, party) ? place_of(level, cpu) : 0;
@@ -277,7 +277,7 @@ __noinline void take(__u32 cpu, __u32 party, __u64 length_ns)
 		if (place)
 			place->turn = ((bpf_ktime_get_ns() + length_ns) & ~15ULL) | party;
 	}
-	put_off(cpu, party);
+	return put_off(cpu, party);
 }
 
 static long wake_at(__u32 cpu, struct round *round)
@@ -293,13 +293,13 @@ static long wake_at(__u32 cpu, struct round *round)
 }
 
 /* Gives a party's CPU back, and wakes idle ones where others waited for that. */
-__noinline void release(__u32 cpu, __u32 party)
+__noinline int release(__u32 cpu, __u32 party)
 {
 	struct round round = {.cpu = cpu, .party = party};
 	__u64 waiting = 0;
 
 	if (!party)
-		return;
+		return 0;
 	release_at(LEVELS, cpu, party);
 	for (__u32 level = 0; level < LEVELS; level++) {
 		__u32 number = (party - 1) & (PARTIES - 1);
@@ -310,8 +310,9 @@ __noinline void release(__u32 cpu, __u32 party)
 	for (__u32 other = 1; other <= PARTIES; other++)
 		if (waiting & one(other) && waits(other)) {
 			bpf_loop(apart.cpus, wake_at, &round, 0);
-			return;
+			break;
 		}
+	return 0;
 }
 
 struct search {

@@ -108,7 +108,7 @@ void BPF_PROG(exclusive_enqueue, struct task_struct *p, __u64 flags)
 
 	queued(p);
 	count(class == CLASS_BATCH ? COUNT_BATCH : COUNT_SERVICE);
-	scx_bpf_dsq_insert(p, queue_of(class), slice_of(row, SLICE), flags);
+	queue_task(p, queue_of(class), slice_of(row, SLICE), flags);
 	cpu = place_for(class, &preempts);
 	if (cpu >= 0 && !preempts) {
 		kick(cpu, SCX_KICK_IDLE);
@@ -135,18 +135,18 @@ static __always_inline void wake_another(__u64 queue, bool own)
 /* The CPU of the first task of a queue, where that has waited for longer; -1: it has not. */
 static __always_inline __s32 waits_on(__u64 queue, __u64 limit_ns)
 {
+	struct bpf_iter_scx_dsq it;
 	struct task_struct *first;
 	struct waiting *task;
 	__s32 cpu = -1;
 
-	bpf_rcu_read_lock();
-	first = scx_bpf_dsq_peek(queue);
+	first = see_first(queue, &it);
 	if (first) {
 		task = bpf_task_storage_get(&zone_tasks, first, 0, 0);
 		if (task && task->since_ns && bpf_ktime_get_ns() - task->since_ns > limit_ns)
 			cpu = cpu_of(first);
 	}
-	bpf_rcu_read_unlock();
+	first_seen(&it);
 	return cpu;
 }
 
@@ -170,7 +170,7 @@ void BPF_PROG(exclusive_dispatch, __s32 cpu, struct task_struct *prev)
 		there = waits_on(starving, exclusive.starved_ns);
 		if (there < 0)
 			continue;
-		if (scx_bpf_dsq_move_to_local(starving)) {
+		if (run_first(starving)) {
 			count(COUNT_OVERDUE);
 			return;
 		}
@@ -178,25 +178,25 @@ void BPF_PROG(exclusive_dispatch, __s32 cpu, struct task_struct *prev)
 		kick(there, SCX_KICK_IDLE);
 	}
 	/* Kernel threads may run for several milliseconds at a time: on their own CPUs services go first, for a slice. */
-	if ((!own || waits_on(SYSTEM, SLICE) >= 0) && scx_bpf_dsq_move_to_local(SYSTEM))
+	if ((!own || waits_on(SYSTEM, SLICE) >= 0) && run_first(SYSTEM))
 		return;
-	if (scx_bpf_dsq_move_to_local(queue)) {
+	if (run_first(queue)) {
 		wake_another(queue, own);
 		return;
 	}
-	if (own && scx_bpf_dsq_move_to_local(SYSTEM))
+	if (own && run_first(SYSTEM))
 		return;
 	if (prev && (prev->scx.flags & SCX_TASK_QUEUED)) {
 		row = row_of(prev, &cgroup);
 		class = class_of(row);
 		if (class != CLASS_BATCH || !own) {
-			scx_bpf_task_set_slice(prev, slice_of(row, SLICE));
+			set_slice(prev, slice_of(row, SLICE));
 			count(COUNT_KEPT);
 			return;
 		}
 	}
 	if (!own)
-		scx_bpf_dsq_move_to_local(SERVICES);
+		run_first(SERVICES);
 }
 
 SEC("struct_ops/exclusive_running")

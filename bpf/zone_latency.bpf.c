@@ -24,11 +24,11 @@ void BPF_PROG(latency_enqueue, struct task_struct *p, __u64 flags)
 	queued(p);
 	if (class_of(row) == CLASS_BATCH) {
 		count(COUNT_BATCH);
-		scx_bpf_dsq_insert(p, LOW, slice_of(row, SLICE), flags);
+		queue_task(p, LOW, slice_of(row, SLICE), flags);
 		return;
 	}
 	count(COUNT_SERVICE);
-	scx_bpf_dsq_insert(p, HIGH, slice_of(row, SLICE), flags);
+	queue_task(p, HIGH, slice_of(row, SLICE), flags);
 	/* Kernel threads may run for several milliseconds at a time: a service does not wait for them, and they are next. */
 	preempt(p, flags, ONLY(CLASS_BATCH) | (class_of(row) == CLASS_SERVICE ? ONLY(CLASS_SYSTEM) : 0));
 }
@@ -39,22 +39,22 @@ void BPF_PROG(latency_dispatch, __s32 cpu, struct task_struct *prev)
 	struct zone_row *row;
 	__u64 cgroup;
 
-	if (overdue(LOW, starved_ns) && scx_bpf_dsq_move_to_local(LOW)) {
+	if (overdue(LOW, starved_ns) && run_first(LOW)) {
 		count(COUNT_OVERDUE);
 		return;
 	}
-	if (scx_bpf_dsq_move_to_local(HIGH))
+	if (run_first(HIGH))
 		return;
 	/* At the end of a slice `prev` is in no queue yet: without this, batch would get a turn after each slice of a service. */
 	if (prev && (prev->scx.flags & SCX_TASK_QUEUED)) {
 		row = row_of(prev, &cgroup);
 		if (class_of(row) != CLASS_BATCH) {
-			scx_bpf_task_set_slice(prev, slice_of(row, SLICE));
+			set_slice(prev, slice_of(row, SLICE));
 			count(COUNT_KEPT);
 			return;
 		}
 	}
-	scx_bpf_dsq_move_to_local(LOW);
+	run_first(LOW);
 }
 
 SEC("struct_ops/latency_running")

@@ -130,7 +130,7 @@ void BPF_PROG(siblings_enqueue, struct task_struct *p, __u64 flags)
 
 	queued(p);
 	count(class == CLASS_BATCH ? COUNT_BATCH : COUNT_SERVICE);
-	scx_bpf_dsq_insert(p, class == CLASS_BATCH ? LOW : HIGH, slice_of(row, SLICE), flags);
+	queue_task(p, class == CLASS_BATCH ? LOW : HIGH, slice_of(row, SLICE), flags);
 	cpu = place_for(class, &preempts);
 	if (cpu >= 0 && !preempts) {
 		kick(cpu, SCX_KICK_IDLE);
@@ -145,18 +145,18 @@ void BPF_PROG(siblings_enqueue, struct task_struct *p, __u64 flags)
 /* The CPU of the first batch task, where that has waited for too long; -1: it has not. */
 static __always_inline __s32 starves_on(void)
 {
+	struct bpf_iter_scx_dsq it;
 	struct task_struct *first;
 	struct waiting *task;
 	__s32 cpu = -1;
 
-	bpf_rcu_read_lock();
-	first = scx_bpf_dsq_peek(LOW);
+	first = see_first(LOW, &it);
 	if (first) {
 		task = bpf_task_storage_get(&zone_tasks, first, 0, 0);
 		if (task && task->since_ns && bpf_ktime_get_ns() - task->since_ns > siblings.starved_ns)
 			cpu = cpu_of(first);
 	}
-	bpf_rcu_read_unlock();
+	first_seen(&it);
 	return cpu;
 }
 
@@ -188,7 +188,7 @@ void BPF_PROG(siblings_dispatch, __s32 cpu, struct task_struct *prev)
 		until = bpf_map_lookup_elem(&zone_licence, &first);
 		if (until)
 			*until = bpf_ktime_get_ns() + SLICE;
-		if (scx_bpf_dsq_move_to_local(LOW)) {
+		if (run_first(LOW)) {
 			count(COUNT_OVERDUE);
 			return;
 		}
@@ -197,21 +197,21 @@ void BPF_PROG(siblings_dispatch, __s32 cpu, struct task_struct *prev)
 		/* it may not run here: its own CPU may be idle */
 		kick(there, SCX_KICK_IDLE);
 	}
-	if (scx_bpf_dsq_move_to_local(HIGH)) {
+	if (run_first(HIGH)) {
 		wake_another(HIGH, CLASS_SERVICE);
 		return;
 	}
 	if (prev && (prev->scx.flags & SCX_TASK_QUEUED)) {
 		row = row_of(prev, &cgroup);
 		if (class_of(row) != CLASS_BATCH) {
-			scx_bpf_task_set_slice(prev, slice_of(row, SLICE));
+			set_slice(prev, slice_of(row, SLICE));
 			count(COUNT_KEPT);
 			return;
 		}
 	}
 	if (runs_beside(cpu) & ONLY(CLASS_SERVICE))
 		return;
-	if (scx_bpf_dsq_move_to_local(LOW))
+	if (run_first(LOW))
 		wake_another(LOW, CLASS_BATCH);
 }
 

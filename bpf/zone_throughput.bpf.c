@@ -14,6 +14,8 @@
 #define SYSTEM_SLICE (4 * MS)
 #define SLICE (20 * MS)
 
+const volatile __u64 starved_ns = 1000 * MS; /* a fifth of the watchdog's limit */
+
 SEC("struct_ops/throughput_enqueue")
 void BPF_PROG(throughput_enqueue, struct task_struct *p, __u64 flags)
 {
@@ -22,23 +24,23 @@ void BPF_PROG(throughput_enqueue, struct task_struct *p, __u64 flags)
 
 	queued(p);
 	if (class_of(row) == CLASS_SYSTEM) {
-		scx_bpf_dsq_insert(p, SYSTEM, SYSTEM_SLICE, flags);
+		queue_task(p, SYSTEM, SYSTEM_SLICE, flags);
 		preempt(p, flags, ONLY(CLASS_SERVICE) | ONLY(CLASS_BATCH));
 		return;
 	}
 	count(row->class == CLASS_BATCH ? COUNT_BATCH : COUNT_SERVICE);
-	scx_bpf_dsq_insert(p, LISTED, SLICE, flags);
+	queue_task(p, LISTED, SLICE, flags);
 }
 
 SEC("struct_ops/throughput_dispatch")
 void BPF_PROG(throughput_dispatch, __s32 cpu, struct task_struct *prev)
 {
-	if (overdue(LISTED, 1000 * MS) && scx_bpf_dsq_move_to_local(LISTED)) {
+	if (overdue(LISTED, starved_ns) && run_first(LISTED)) {
 		count(COUNT_OVERDUE);
 		return;
 	}
-	if (!scx_bpf_dsq_move_to_local(SYSTEM))
-		scx_bpf_dsq_move_to_local(LISTED);
+	if (!run_first(SYSTEM))
+		run_first(LISTED);
 }
 
 SEC("struct_ops/throughput_running")

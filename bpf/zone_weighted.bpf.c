@@ -6,7 +6,8 @@
  * their weights are. Choice: start-time fair queueing per cgroup. A task takes the group's virtual time as its key and charges the group a slice at
  * its weight; what it did not use is given back. At the end of a slice the running task is compared with the first one that waits, and keeps the CPU while its
  * group is not ahead. The weight is the row's, else the cgroup's cpu.weight, at most 1000. Tasks far behind in virtual time (low weight) wait in a queue in order of
- * arrival, whose first one is served after a second at the latest, so that the watchdog sees no stall. Limits: the weight of the task's own
+ * arrival, whose first one is served after `starved_ns` at the latest. Where the timeline waited so long behind unlisted tasks
+ * it goes before them for a tenth of a second. So the watchdog sees no stall. Limits: the weight of the task's own
  * cgroup counts, not those above it; at most 4096 groups, the rest share one account.
  */
 #include "zone.h"
@@ -18,7 +19,9 @@
 #define FAR_NS (8 * MS) /* of virtual time */
 #define CREDIT_NS SLICE	/* what a group that slept may be behind the others */
 #define HEAVIEST 1000
-#define OVERDUE_NS (1000 * MS)
+#define LISTED_NS (100 * MS)
+
+const volatile __u64 starved_ns = 1000 * MS; /* a fifth of the watchdog's limit */
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -28,6 +31,7 @@ struct {
 } account SEC(".maps");
 static __u64 clock_ns; /* the largest key that ran */
 static __u64 shared_account;
+static __u64 listed_until_ns; /* listed tasks go before unlisted ones */
 
 static __always_inline bool before(__u64 left, __u64 right)
 {
@@ -47,7 +51,7 @@ static __always_inline __u64 *account_of(__u64 cgroup)
 
 static __always_inline __u64 weight_of(struct task_struct *p, const struct zone_row *row)
 {
-	__u64 weight = row && row->weight ? row->weight : p->sched_task_group->scx.weight;
+	__u64 weight = row && row->weight ? row->weight : weight_of_group(p);
 
 	if (!weight)
 		weight = 100;
@@ -78,7 +82,7 @@ void BPF_PROG(weighted_enqueue, struct task_struct *p, __u64 flags)
 	struct waiting *task = queued(p);
 
 	if (!task || !row || row->class == CLASS_SYSTEM) {
-		scx_bpf_dsq_insert(p, SYSTEM, SLICE, flags);
+		queue_task(p, SYSTEM, SLICE, flags);
 		preempt(p, flags, ONLY(CLASS_SERVICE) | ONLY(CLASS_BATCH));
 		return;
 	}
@@ -86,20 +90,20 @@ void BPF_PROG(weighted_enqueue, struct task_struct *p, __u64 flags)
 	slice = slice_of(row, SLICE);
 	key = charge(p, row, cgroup, task, slice);
 	if (before(clock_ns + FAR_NS, key))
-		scx_bpf_dsq_insert(p, FAR, slice, flags);
+		queue_task(p, FAR, slice, flags);
 	else
-		scx_bpf_dsq_insert_vtime(p, TIMELINE, slice, key, flags);
+		queue_by_key(p, TIMELINE, slice, key, flags);
 }
 
 /* The key of the first task of a queue; false where it is empty. */
 static __always_inline bool first_key(__u64 queue, __u64 *key)
 {
+	struct bpf_iter_scx_dsq it;
 	struct task_struct *first;
 	struct waiting *task;
 	bool found = false;
 
-	bpf_rcu_read_lock();
-	first = scx_bpf_dsq_peek(queue);
+	first = see_first(queue, &it);
 	if (first) {
 		task = bpf_task_storage_get(&zone_tasks, first, 0, 0);
 		if (task) {
@@ -107,7 +111,7 @@ static __always_inline bool first_key(__u64 queue, __u64 *key)
 			found = true;
 		}
 	}
-	bpf_rcu_read_unlock();
+	first_seen(&it);
 	return found;
 }
 
@@ -119,11 +123,19 @@ void BPF_PROG(weighted_dispatch, __s32 cpu, struct task_struct *prev)
 	struct zone_row *row;
 	struct waiting *task;
 
-	if (overdue(FAR, OVERDUE_NS) && scx_bpf_dsq_move_to_local(FAR)) {
+	if (overdue(FAR, starved_ns) && run_first(FAR)) {
 		count(COUNT_OVERDUE);
 		return;
 	}
-	if (scx_bpf_dsq_move_to_local(SYSTEM))
+	/*
+	 * Unlisted tasks go first and may never sleep. The first of the timeline has the least key and not the longest wait, so it is
+	 * not one task's turn that comes then but all of theirs.
+	 */
+	if (overdue(TIMELINE, starved_ns)) {
+		listed_until_ns = bpf_ktime_get_ns() + LISTED_NS;
+		count(COUNT_OVERDUE);
+	}
+	if (bpf_ktime_get_ns() >= listed_until_ns && run_first(SYSTEM))
 		return;
 	near = first_key(TIMELINE, &near_key);
 	far = first_key(FAR, &far_key);
@@ -140,15 +152,15 @@ void BPF_PROG(weighted_dispatch, __s32 cpu, struct task_struct *prev)
 			charge(prev, row, cgroup, task, slice);
 			task->started_ns = bpf_ktime_get_ns();
 			clock_ns = before(clock_ns, task->key) ? task->key : clock_ns;
-			scx_bpf_task_set_slice(prev, slice);
+			set_slice(prev, slice);
 			count(COUNT_KEPT);
 			return;
 		}
 	}
-	if (is_far && scx_bpf_dsq_move_to_local(FAR))
+	if (is_far && run_first(FAR))
 		return;
-	if (!scx_bpf_dsq_move_to_local(TIMELINE))
-		scx_bpf_dsq_move_to_local(FAR);
+	if (!run_first(TIMELINE) && !run_first(FAR))
+		run_first(SYSTEM);
 }
 
 SEC("struct_ops/weighted_running")

@@ -43,6 +43,7 @@ LONG = (
     "tests/node/test_zone_of_cluster.py",
     "tests/node/test_kernel_guest.py",
     "tests/node/test_scheduler_guest.py",
+    "tests/node/test_scheduler_kernels.py",
     # Whole experiments and benchmarks; their parts have unit tests, and small ones of each kind remain.
     "packages/cotenant-lab/tests/lab/test_dag.py",
     "packages/cotenant-lab/tests/lab/test_openb.py",
@@ -150,6 +151,7 @@ LONGEST = (
     "tests/node/test_zone_pods.py",
     "tests/node/test_kernel_guest.py",
     "tests/node/test_scheduler_guest.py",
+    "tests/node/test_scheduler_kernels.py",
     "tests/node/test_experiments.py",
     "tests/node/test_fleet_killed.py",
     "tests/unit/test_bench.py",

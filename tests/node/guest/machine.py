@@ -28,10 +28,12 @@ from tools.tree import python_path
 
 from cotenant.drivers.qemu.archive import archive
 from cotenant.drivers.qemu.kernel import zone_kernel
+from cotenant.drivers.qemu.kernel_archive import archive_kernels
 from cotenant.drivers.qemu.packages import GuestUnavailable, Kernel
 
 INSIDE = "COTENANT_IN_GUEST"  # set where tests run in the guest
 RESULTS = "/dev/ttyS1"
+ZONE_LINUX = "COTENANT_TEST_ZONE_LINUX"
 MEMORY_MIB = 768
 DISK_BYTES = 64 << 20
 MAX_SILENT_S = 600
@@ -87,8 +89,16 @@ class GuestKind:
 
 
 V2 = GuestKind(kernel, "shift=3,sleep=on", 240)  # with -icount, Linux 6.1 does not get beyond starting a second CPU
+
+
+def _zones_kernel() -> Kernel:
+    """The newest, or the one of this version of Linux."""
+    version = os.environ.get(ZONE_LINUX, "")
+    return archive_kernels([version])[version] if version else zone_kernel()
+
+
 # without sleep, idle time costs nothing, and figures are the same in each run
-ZONES = GuestKind(zone_kernel, "shift=2,sleep=off", 240, spare_cpus=1)
+ZONES = GuestKind(_zones_kernel, "shift=2,sleep=off", 240, spare_cpus=1)
 # an agent runs beside the cases of these two
 KUBELET = GuestKind(kernel, "shift=3,sleep=on", 600)
 SYSTEMD = GuestKind(kernel, "shift=3,sleep=on", 600, systemd=True)

@@ -185,15 +185,27 @@ def zone(*, out: Out = None, json: Json = False) -> int:
 
 
 @app.command
-def schedulers(*, out: Out = None, json: Json = False) -> int:
+def schedulers(
+    *,
+    linux: Annotated[
+        tuple[str, ...],
+        Parameter(
+            negative=(),
+            help="Instead: which objects and schedulers load and behave on this version of Linux (6.18, 7.2.13; all); "
+            "may be repeated. Fetches the kernel from Debian's archive, once.",
+        ),
+    ] = (),
+    out: Out = None,
+    json: Json = False,
+) -> int:
     """Who shares a core under each scheduler, on two cores of two threads, and rows of threads by name: in guests whose
-    clock counts instructions. Some five minutes of CPU time.
+    clock counts instructions. Some five minutes of CPU time; with --linux as much for each kernel.
 
     Needs root, what zones in virtual machines need (`cotenant zone kernel`), and built objects (make bpf).
     """
     from cotenant_lab.cli import node_experiments
 
-    return node_experiments.run_schedulers(out, json)
+    return node_experiments.run_schedulers(linux, out, json)
 
 
 @app.command

@@ -87,8 +87,16 @@ def run_zone(out: Path | None, json: bool) -> int:
     )
 
 
-def run_schedulers(out: Path | None, json: bool) -> int:
-    """The experiment of schedulers in guests. Exit status as `run`."""
+def run_schedulers(versions: Sequence[str], out: Path | None, json: bool) -> int:
+    """The experiment of schedulers in guests, or of these versions of Linux. Exit status as `run`."""
+    if versions:
+        command = " ".join(["cotenant node experiment schedulers", *(f"--linux {version}" for version in versions)])
+        return _whole(
+            out or Path("runs") / "node-schedulers-kernels",
+            json,
+            lambda folder: registry.run_scheduler_kernels(folder, command, versions, _say),
+            "interrupted; the guests have ended",
+        )
     return _whole(
         out or Path("runs") / "node-schedulers",
         json,

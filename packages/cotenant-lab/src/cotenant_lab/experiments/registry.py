@@ -163,6 +163,29 @@ def run_schedulers(folder: Path, command: str, say: Callable[[str], None]) -> Fi
     return outcome
 
 
+def run_scheduler_kernels(folder: Path, command: str, versions: Sequence[str], say: Callable[[str], None]) -> Findings:
+    """Every object and scheduler on the kernel of each version of Linux, in guests; writes `results.json` and
+    `report.html`. Raises as `run_kernels`, `InvalidInput`.
+    """
+    import asyncio
+
+    from cotenant.drivers.qemu.machine import missing
+    from cotenant_lab.experiments.site.kernel_guest import run_in_guest
+    from cotenant_lab.experiments.site.kernels_of_series import kernels_of
+    from cotenant_lab.experiments.studies.scheduler_kernels import measure
+
+    what = "the experiment of schedulers"
+    if lack := missing():
+        raise Unsupported(what, lack)
+    kernels = kernels_of(versions, say)
+    if all(isinstance(kernel, str) for kernel in kernels.values()):
+        raise Unsupported(what, "a kernel: " + "; ".join(dict.fromkeys(map(str, kernels.values()))))
+    _make(folder)
+    outcome = asyncio.run(measure(kernels, run_in_guest, say))
+    _write(outcome, folder, command)
+    return outcome
+
+
 def run_zone(folder: Path, command: str) -> Findings:
     """The zone experiment, which is one run without arms in random order; writes `results.json` and `report.html`.
     Raises `Unsupported` where this host cannot.

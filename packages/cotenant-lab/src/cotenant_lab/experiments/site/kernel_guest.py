@@ -13,7 +13,7 @@ import json
 import os
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -43,10 +43,16 @@ class GuestRun:
 
 
 async def run_in_guest(
-    kernel: Kernel, preempt: str, module: str, say: Callable[[str], None], cpus: int = 1, threads: int = 1
+    kernel: Kernel,
+    preempt: str,
+    module: str,
+    say: Callable[[str], None],
+    cpus: int = 1,
+    threads: int = 1,
+    words: Sequence[str] = (),
 ) -> GuestRun:
-    """Boot with this preemption model, run `python -m MODULE` where the kernel took it, power off. `cpus` in cores of
-    so many `threads`. Raises `Permanent` with what it said where it fails.
+    """Boot with this preemption model, run `python -m MODULE WORDS` where the kernel took it, power off. `cpus` in
+    cores of so many `threads`. Raises `Permanent` with what it said where it fails.
     """
     with tempfile.TemporaryDirectory(prefix="cotenant-kernels-") as folder:
         spec = MachineSpec(
@@ -65,7 +71,7 @@ async def run_in_guest(
             if hello["preempt"] != preempt:
                 return GuestRun(hello["kernel"], hello["preempt"], hello["hz"], {})
             path = f"PYTHONPATH={os.pathsep.join(filter(None, sys.path))}"
-            command = ["env", path, os.path.realpath(sys.executable), "-S", "-m", module]
+            command = ["env", path, os.path.realpath(sys.executable), "-S", "-m", module, *words]
             done = await link.ask("exec", RUNS_WITHIN_S, group="", command=command)
             if done["exit"]:
                 raise Permanent(f"{module} in the guest: {done['stderr'].strip()[-500:]}")

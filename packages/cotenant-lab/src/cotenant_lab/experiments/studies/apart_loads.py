@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import json
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -27,13 +26,14 @@ from cotenant.model.zones.table import ZoneClass, ZoneRow
 from cotenant.policy.zone.apart import apart_table
 from cotenant.policy.zone.cores import siblings_of
 from cotenant_lab.experiments.site.task_group import TaskGroup
-from cotenant_lab.experiments.studies.core_loads import SECONDS, SETTLE_S, working
+from cotenant_lab.experiments.studies.core_loads import arm, working
 
 TREE = Path("/sys/fs/cgroup")
 WORK_S = 0.02
 TENANTS, SERVICE = "tenants", "service"
 FAIR = "fair"
 ONE, OTHER = "one", "other"
+CPUS = ("one_cpus", "other_cpus")
 MODES = {
     TENANTS: (ZoneMode.LATENCY, ZoneMode.APART),
     SERVICE: (ZoneMode.LATENCY, ZoneMode.SIBLINGS, ZoneMode.APART),
@@ -62,10 +62,10 @@ def measure() -> list[dict[str, object]]:
             zone.maps.put(other.id, ZoneRow(ZoneClass.BATCH, party=OTHER))
             with _running(load, one, other):
                 if load == TENANTS:
-                    found.append({"load": load, "scheduler": FAIR, **_arm(cores, one)})
+                    found.append({"load": load, "scheduler": FAIR, **arm(cores, one, CPUS)})
                 for mode in modes:
                     zone.switch(mode)
-                    found.append({"load": load, "scheduler": mode.value, **_arm(cores, one)})
+                    found.append({"load": load, "scheduler": mode.value, **arm(cores, one, CPUS)})
                     if not zone.verify():
                         raise Permanent(f"{mode.value} ended during the measurement: {zone.maps.last_exit()}")
                 zone.detach()
@@ -81,18 +81,6 @@ def _running(load: str, one: TaskGroup, other: TaskGroup) -> Iterator[None]:
     else:
         with other.burning(4), working(one, WORK_S):
             yield
-
-
-def _arm(cores: CoreSharing, one: TaskGroup) -> dict[str, float]:
-    time.sleep(SETTLE_S)
-    before, used, start_s = cores.read(), one.used_us(), time.perf_counter()
-    time.sleep(SECONDS)
-    shared, took_s = cores.read().since(before), time.perf_counter() - start_s
-    return {
-        "beside_share": shared.beside_ns / max(1, shared.service_ns),
-        "one_cpus": (one.used_us() - used) / 1e6 / took_s,
-        "other_cpus": shared.batch_ns / 1e9 / took_s,
-    }
 
 
 if __name__ == "__main__":

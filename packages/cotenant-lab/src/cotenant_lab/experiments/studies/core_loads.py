@@ -52,7 +52,7 @@ def measure() -> list[dict[str, object]]:
             for work_s in WORKS_S:
                 with working(service, work_s):
                     for name, scheduler in _arms(zone, batch):
-                        found.append({"work_ms": work_s * 1e3, "scheduler": name, **_arm(cores, service)})
+                        found.append({"work_ms": work_s * 1e3, "scheduler": name, **arm(cores, service)})
                         if scheduler is not None and not zone.verify():
                             raise Permanent(f"{name} ended during the measurement: {zone.maps.last_exit()}")
                     zone.detach()
@@ -89,15 +89,20 @@ def working(service: TaskGroup, work_s: float) -> Iterator[None]:
             end(pid)
 
 
-def _arm(cores: CoreSharing, service: TaskGroup) -> dict[str, float]:
+def arm(
+    cores: CoreSharing, one: TaskGroup, names: tuple[str, str] = ("service_cpus", "batch_cpus")
+) -> dict[str, float]:
+    """For how long the group whose class is the service's ran beside the other, and the CPUs of both, by these
+    names.
+    """
     time.sleep(SETTLE_S)
-    before, used, start_s = cores.read(), service.used_us(), time.perf_counter()
+    before, used, start_s = cores.read(), one.used_us(), time.perf_counter()
     time.sleep(SECONDS)
     shared, took_s = cores.read().since(before), time.perf_counter() - start_s
     return {
         "beside_share": shared.beside_ns / max(1, shared.service_ns),
-        "service_cpus": (service.used_us() - used) / 1e6 / took_s,
-        "batch_cpus": shared.batch_ns / 1e9 / took_s,
+        names[0]: (one.used_us() - used) / 1e6 / took_s,
+        names[1]: shared.batch_ns / 1e9 / took_s,
     }
 
 

@@ -178,6 +178,14 @@ def kernel(
             "the package.",
         ),
     ] = (),
+    linux: Annotated[
+        str,
+        Parameter(
+            help="Of this version of Linux (6.18, 7.2.13) and not the newest: fetched from Debian's archive, or with "
+            "--hz built from its source.",
+            show_default=False,
+        ),
+    ] = "",
     jobs: Annotated[int, Parameter(help="Compilers at once, with --hz; 0: one a CPU.")] = 0,
     json: Json = False,
 ) -> int:
@@ -187,10 +195,15 @@ def kernel(
     interrupted build goes on where it ended.
     """
     from cotenant.drivers.qemu.kernel import zone_kernel
+    from cotenant.drivers.qemu.kernel_archive import archive_kernels
     from cotenant.drivers.qemu.kernel_build import default_jobs, zone_kernels_with
 
     say = lambda line: print(line, file=sys.stderr, flush=True)  # noqa: E731
-    for found in zone_kernels_with(hz, jobs or default_jobs(), say) if hz else (zone_kernel(package),):
+    if hz:
+        kernels = zone_kernels_with(hz, jobs or default_jobs(), say, linux)
+    else:
+        kernels = tuple(archive_kernels([linux]).values()) if linux else (zone_kernel(package),)
+    for found in kernels:
         print(
             _json.dumps({"version": found.version, "image": str(found.image)})
             if json

@@ -14,8 +14,9 @@ import ctypes
 import errno
 import importlib.util
 import os
+import re
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from pathlib import Path
 from types import TracebackType
@@ -26,6 +27,10 @@ PROBE = "eBPF"
 OBJECTS_VARIABLE = "COTENANT_BPF_OBJECTS"
 SOURCES = Path(__file__).parents[6]  # in a checkout
 _LINES_KEPT = 12  # of libbpf's log: the verifier's result comes last
+# of libbpf itself, and what it writes into the verifier's
+_LACKING = re.compile(
+    r"\(func ksym\) '(\w+)': (?:func_proto|not found)|kfunc '(\w+)' is referenced but wasn't resolved"
+)
 _ANY = 0  # BPF_ANY: create or replace
 
 _Printer = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_char_p, ctypes.c_void_p)
@@ -199,6 +204,22 @@ def how_to_get(path: Path) -> str:
     )
 
 
+def kernel_lacks(log_lines: Iterable[str], release: str) -> str:
+    """What a kernel must have, where libbpf's log says that an object calls one of its functions which this one does
+    not have, or whose type information is broken; "" where it says nothing of that.
+    """
+    found = next((match for match in map(_LACKING.search, log_lines) if match is not None), None)
+    if found is None:
+        return ""
+    name = found[1] or found[2]
+    known = (
+        "; Debian's packages of Linux 7.1.3 to 7.2.12 have broken type information, 7.2.13 and 7.3 have not"
+        if name.startswith("scx_bpf_")
+        else ""
+    )
+    return f"a kernel that programs can call {name} of (this is {release}{known})"
+
+
 class LoadedObject:
     """One object loaded into the kernel and attached; a context manager that unloads it.
 
@@ -243,6 +264,8 @@ class LoadedObject:
         code = ctypes.get_errno()
         if code in (errno.EPERM, errno.EACCES) and os.geteuid() != 0:
             return Unsupported(PROBE, "root, or CAP_BPF and CAP_PERFMON")
+        if lacking := kernel_lacks(self._libbpf.log_lines, os.uname().release):
+            return Unsupported(PROBE, lacking)
         return Unsupported(
             PROBE, f"a kernel that accepts our programs ({step}: {os.strerror(code)}): {self._last_lines()}"
         )

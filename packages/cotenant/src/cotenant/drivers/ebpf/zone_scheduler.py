@@ -121,9 +121,9 @@ class ZoneSchedulers:
     """The loaded schedulers of one zone, of which at most one is attached; a context manager that detaches and unloads.
 
     `name`: of the zone, one path component; its maps are pinned in a folder of this name below `bpf_files`.
-    `starved_ms`: the bound on the wait of batch; `own_cpus`: CPUs of services under the exclusive scheduler;
-    `siblings`: the other thread of each CPU's core, for the siblings scheduler; `apart`: the rules of the apart
-    scheduler. Raises `Unsupported` with what is missing.
+    `starved_ms`: the bound on a task's wait behind others that come first; `own_cpus`: CPUs of services under the
+    exclusive scheduler; `siblings`: the other thread of each CPU's core, for the siblings scheduler; `apart`: the rules
+    of the apart scheduler. Raises `Unsupported` with what is missing.
     """
 
     _object = ""  # begins the names of the objects of this kind of scheduler, after "zone_"
@@ -171,7 +171,7 @@ class ZoneSchedulers:
         def prepare(loaded: LoadedObject) -> None:
             for name in PINNED:
                 loaded.pin(name, self.folder / name)
-            if mode is ZoneMode.LATENCY:
+            if mode in (ZoneMode.LATENCY, ZoneMode.THROUGHPUT, ZoneMode.WEIGHTED):
                 loaded.set_variables(".rodata", zone_layout.STARVED.pack(self._starved_ms * 1_000_000))
             if mode is ZoneMode.EXCLUSIVE:
                 constants = zone_layout.pack_exclusive(self._starved_ms * 1_000_000, possible_cpus(), self._own_cpus)

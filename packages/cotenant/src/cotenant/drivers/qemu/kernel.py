@@ -84,7 +84,7 @@ def _fetch(folder: Path, package: str) -> None:
             return None if path is None else unpacked_module(path.name, path.read_bytes())
 
         modules = {f"{module}.ko": data for module, data in in_order(load, MODULES).items()}
-        keep(folder / found[1], {"vmlinux": _unpacked(images[0].read_bytes()), **modules})
+        keep(folder / found[1], {"vmlinux": unpacked_image(images[0].read_bytes()), **modules})
 
 
 def debian_mirror() -> str:
@@ -119,7 +119,7 @@ def configure_apt(place: Path, mirror: str, suites: tuple[str, ...] = (SUITE,)) 
     return ("-q", "-c", str(place / "apt.conf"))
 
 
-def _unpacked(image: bytes) -> bytes:
+def unpacked_image(image: bytes) -> bytes:
     """The ELF within a bzImage, which boots without being unpacked by an emulated CPU."""
     at = image.find(_ZSTD)
     while at >= 0:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -36,6 +37,7 @@ _TOOLS = {
     "dpkg-deb": "dpkg",
 }
 _HEADERS = {"libelf.h": "libelf-dev", "openssl/ssl.h": "libssl-dev"}
+_VERSION = re.compile(r"\d+\.\d+")
 _READY = "ready"  # of a tree whose source is whole: the source's folder and the pahole, a line each
 
 
@@ -74,9 +76,13 @@ def _here(headers: Sequence[Path]) -> list[Path]:
     return [place for path in headers for place in (path, path / "x86_64-linux-gnu")]
 
 
-def built_kernel(hz: int) -> Kernel | None:
-    """The kept one; None where none was built."""
-    return kept(folder_of(f"{NAME}{hz}"))
+def built_kernel(hz: int, version: str = "") -> Kernel | None:
+    """The kept one of this version of Linux, "": of the newest; None where none was built."""
+    return kept(_folder(hz, version))
+
+
+def _folder(hz: int, version: str) -> Path:
+    return folder_of(f"{NAME}{hz}-{version}" if version else f"{NAME}{hz}")
 
 
 def built_ticks() -> tuple[int, ...]:
@@ -84,32 +90,36 @@ def built_ticks() -> tuple[int, ...]:
     return tuple(hz for hz in TICKS if any(folder_of(f"{NAME}{hz}").glob("*/SHA256SUMS")))
 
 
-def zone_kernels_with(ticks: Sequence[int], jobs: int, say: Callable[[str], None]) -> tuple[Kernel, ...]:
-    """A kernel for each of these ticks a second, kept or built now, all that are built now in one tree. Raises
-    `GuestUnavailable`, `InvalidInput`.
+def zone_kernels_with(
+    ticks: Sequence[int], jobs: int, say: Callable[[str], None], version: str = ""
+) -> tuple[Kernel, ...]:
+    """A kernel for each of these ticks a second, kept or built now, all that are built now in one tree. `version`: of
+    Linux (6.12), "": the newest source. Raises `GuestUnavailable`, `InvalidInput`.
     """
+    if version and not _VERSION.fullmatch(version):
+        raise InvalidInput("linux", version, "a version whose source Debian has, as in 6.12")
     for hz in ticks:
         if hz not in TICKS:
             raise InvalidInput("hz", hz, " or ".join(map(str, TICKS)))
     if jobs < 1:
         raise InvalidInput("jobs", jobs, "1 or more")
-    if wanted := [hz for hz in dict.fromkeys(ticks) if built_kernel(hz) is None]:
-        _build_all(wanted, jobs, say)
-    found = tuple(built_kernel(hz) for hz in ticks)
+    if wanted := [hz for hz in dict.fromkeys(ticks) if built_kernel(hz, version) is None]:
+        _build_all(wanted, jobs, say, version)
+    found = tuple(built_kernel(hz, version) for hz in ticks)
     if None in found:
-        raise GuestUnavailable(f"no whole kernel in {folder_of(f'{NAME}{ticks[found.index(None)]}')}")
+        raise GuestUnavailable(f"no whole kernel in {_folder(ticks[found.index(None)], version)}")
     return tuple(kernel for kernel in found if kernel is not None)
 
 
-def _build_all(ticks: Sequence[int], jobs: int, say: Callable[[str], None]) -> None:
+def _build_all(ticks: Sequence[int], jobs: int, say: Callable[[str], None], version: str) -> None:
     if lacking := missing_packages():
         raise GuestUnavailable(f"building a kernel needs {', '.join(lacking)} (apt-get install)")
-    tree = folder_of(TREE)
+    tree = folder_of(f"{TREE}-{version}" if version else TREE)
     tree.mkdir(parents=True, exist_ok=True)
     with _alone(tree):
-        source, pahole = _source(tree, say)
+        source, pahole = _source(tree, say, version)
         for hz in ticks:
-            _build(hz, source, tree / "objects", pahole, jobs, say)
+            _build(hz, version, source, tree / "objects", pahole, jobs, say)
         shutil.rmtree(tree)
 
 
@@ -123,7 +133,7 @@ def _alone(tree: Path) -> Iterator[None]:
         yield
 
 
-def _source(tree: Path, say: Callable[[str], None]) -> tuple[Path, str]:
+def _source(tree: Path, say: Callable[[str], None], version: str) -> tuple[Path, str]:
     """The source of a tree and its pahole, fetched where an earlier build did not leave them."""
     ready = tree / _READY
     if ready.exists():
@@ -138,22 +148,25 @@ def _source(tree: Path, say: Callable[[str], None]) -> tuple[Path, str]:
             f"building a kernel needs {ROOM_BYTES >> 30} GiB of disk in {tree.parent}, which has {free >> 30} GiB: set "
             "COTENANT_CACHE to a folder with more"
         )
-    source, pahole = fetched(tree, say)
+    source, pahole = fetched(tree, say, version)
     ready.write_text(f"{source}\n{pahole}\n")
     return source, pahole
 
 
-def _build(hz: int, source: Path, objects: Path, pahole: str, jobs: int, say: Callable[[str], None]) -> None:
+def _build(
+    hz: int, version: str, source: Path, objects: Path, pahole: str, jobs: int, say: Callable[[str], None]
+) -> None:
     objects.mkdir(exist_ok=True)
-    (objects / "fragment").write_text(fragment(hz))
+    wanted = fragment(hz, version)
+    (objects / "fragment").write_text(wanted)
     configuring, *steps = build_plan(hz, source, objects, pahole, jobs)
     _run(configuring, say)
-    if lost := left_out(fragment(hz), (objects / ".config").read_text()):
+    if lost := left_out(wanted, (objects / ".config").read_text()):
         raise GuestUnavailable(f"{source.name} does not take {', '.join(lost)}: this version of Cotenant is too old")
     for step in steps:
         _run(step, say)
-    version = (objects / "include" / "config" / "kernel.release").read_text().strip()
-    keep(folder_of(f"{NAME}{hz}") / version, {"vmlinux": (objects / "image").read_bytes()})
+    release = (objects / "include" / "config" / "kernel.release").read_text().strip()
+    keep(_folder(hz, version) / release, {"vmlinux": (objects / "image").read_bytes()})
 
 
 def _run(step: BuildStep, say: Callable[[str], None]) -> None:

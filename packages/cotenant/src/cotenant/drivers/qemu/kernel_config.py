@@ -8,7 +8,7 @@ Limits: amd64 under QEMU. Since Linux 7 amd64 has the preemption models full and
 from __future__ import annotations
 
 _PROCESSOR = """64BIT SMP SCHED_SMT SCHED_MC PCI PCI_MSI ACPI X86_X2APIC HYPERVISOR_GUEST PARAVIRT KVM_GUEST PVH
-HPET_TIMER HIGH_RES_TIMERS NO_HZ_FULL CPU_ISOLATION SCHED_HRTICK PREEMPT_LAZY PREEMPT_DYNAMIC"""
+HPET_TIMER HIGH_RES_TIMERS NO_HZ_FULL CPU_ISOLATION SCHED_HRTICK PREEMPT_DYNAMIC"""
 _PROCESSES = """MULTIUSER BINFMT_ELF BINFMT_SCRIPT FHANDLE SYSVIPC POSIX_MQUEUE POSIX_TIMERS FUTEX EPOLL EVENTFD
 SIGNALFD TIMERFD AIO MEMBARRIER RSEQ ADVISE_SYSCALLS SECCOMP SECCOMP_FILTER BUG ELF_CORE SHMEM TRANSPARENT_HUGEPAGE
 INOTIFY_USER FILE_LOCKING NAMESPACES UTS_NS IPC_NS USER_NS PID_NS NET_NS"""
@@ -24,9 +24,11 @@ MAX_CPUS = 64
 TICKS = (100, 250, 300, 1000)
 
 
-def fragment(hz: int) -> str:
-    """What differs from a kernel with nothing in it, as a file of options."""
-    values = [f"CONFIG_{name}=y" for name in (*OPTIONS, f"HZ_{hz}")]
+def fragment(hz: int, version: str = "") -> str:
+    """What differs from a kernel with nothing in it, as a file of options. `version`: of the source, "": the newest."""
+    # the model lazy came with 6.13, the file that says which one runs needs no option since 6.15
+    own = ("PREEMPT", "SCHED_DEBUG") if version == "6.12" else ("PREEMPT_LAZY",)
+    values = [f"CONFIG_{name}=y" for name in (*OPTIONS, *own, f"HZ_{hz}")]
     return "\n".join((*values, f"CONFIG_NR_CPUS={MAX_CPUS}", f'CONFIG_LOCALVERSION="-cotenant-{hz}"', ""))
 
 

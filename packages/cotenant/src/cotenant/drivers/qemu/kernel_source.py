@@ -14,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from cotenant.drivers.qemu.kernel import SUITE, configure_apt, debian_mirror
+from cotenant.drivers.qemu.kernel_archive import SUITES
 from cotenant.drivers.qemu.packages import GuestUnavailable, command
 
 SOURCE = "linux-source"
@@ -23,25 +24,36 @@ _PAHOLE = ("pahole", "libbpf1", "libc6", "libdw1t64", "libelf1t64", "zlib1g", "l
 _LOADER = "usr/lib64/ld-linux-x86-64.so.2"
 
 
-def fetched(place: Path, say: Callable[[str], None]) -> tuple[Path, str]:
-    """The newest source, unpacked, and the pahole to use. Raises `GuestUnavailable`."""
+def fetched(place: Path, say: Callable[[str], None], version: str = "") -> tuple[Path, str]:
+    """The source of this version of Linux (6.12), else the newest, unpacked, and the pahole to use. Raises
+    `GuestUnavailable`.
+    """
     old = pahole_version() < _OLDEST_PAHOLE
-    options = configure_apt(place, debian_mirror(), (SUITE, _PAHOLE_SUITE) if old else (SUITE,))
-    command("apt-get", *options, "update")
-    shown = command("apt-cache", *options, "show", f"{SOURCE}/{SUITE}")
-    depends = re.search(rf"^Depends: ({SOURCE}-[0-9.]+)", shown, re.MULTILINE)
-    if depends is None:
-        raise GuestUnavailable(f"{SUITE} has no {SOURCE}")
-    say(f"fetches and unpacks {depends[1]} (170 MB, 1.8 GB unpacked)")
-    command("apt-get", *options, "download", depends[1], cwd=str(place), timeout_s=LONGEST_S)
+    suites = dict.fromkeys((*(SUITES if version else (SUITE,)), *((_PAHOLE_SUITE,) if old else ())))
+    options = configure_apt(place, debian_mirror(), tuple(suites))
+    command("apt-get", *options, "update", timeout_s=LONGEST_S)
+    package = f"{SOURCE}-{version}" if version else _newest(options)
+    if package not in command("apt-cache", *options, "pkgnames", SOURCE).split():
+        raise GuestUnavailable(f"{', '.join(suites)} have no {package}")
+    say(f"fetches and unpacks {package} (170 MB, 1.8 GB unpacked)")
+    command("apt-get", *options, "download", package, cwd=str(place), timeout_s=LONGEST_S)
     (deb,) = place.glob(f"{SOURCE}-*.deb")
     command("dpkg-deb", "-x", str(deb), str(place / "package"))
     archives = sorted((place / "package" / "usr" / "src").glob("*.tar.xz"))
     if not archives:
-        raise GuestUnavailable(f"{depends[1]} has no source in it")
+        raise GuestUnavailable(f"{package} has no source in it")
     command("tar", "-xf", str(archives[0]), "-C", str(place), timeout_s=LONGEST_S)
     source = place / archives[0].name.removesuffix(".tar.xz")
     return source, _newer_pahole(place, options) if old else "pahole"
+
+
+def _newest(options: tuple[str, ...]) -> str:
+    """The package that the meta-package stands for."""
+    shown = command("apt-cache", *options, "show", f"{SOURCE}/{SUITE}")
+    depends = re.search(rf"^Depends: ({SOURCE}-[0-9.]+)", shown, re.MULTILINE)
+    if depends is None:
+        raise GuestUnavailable(f"{SUITE} has no {SOURCE}")
+    return depends[1]
 
 
 def _newer_pahole(place: Path, options: tuple[str, ...]) -> str:

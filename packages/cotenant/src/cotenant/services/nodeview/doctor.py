@@ -9,6 +9,7 @@ Limits: the eBPF probe is loaded for a moment, and only where asked; a kubelet's
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
@@ -20,6 +21,9 @@ from cotenant.drivers.cgroup.knobs import CgroupKnobs
 from cotenant.drivers.cgroup.layout import CgroupLayout, detect
 from cotenant.drivers.cgroup.tree import Groups
 from cotenant.drivers.cgroup.watch import KnobWatch
+from cotenant.drivers.ebpf import sched_ext
+from cotenant.drivers.ebpf.libbpf import version
+from cotenant.drivers.ebpf.sub_scheduler import check_sub_schedulers
 from cotenant.drivers.kubelet.configuration import config_of_configz
 from cotenant.drivers.kubelet.roots import roots_here
 from cotenant.drivers.nri.state_file import HANGS, read_state
@@ -27,7 +31,7 @@ from cotenant.drivers.proc.capabilities import lacking
 from cotenant.drivers.seals.seals import unsealed
 from cotenant.drivers.systemd.manager import SOCKET, SystemdManager
 from cotenant.engine.node.doctor.found import KeeperFound, NodeFound, OtherWriter
-from cotenant.model.errors import CotenantError
+from cotenant.model.errors import CotenantError, Unsupported
 from cotenant.model.kubelet.facts import KubeletFacts
 from cotenant.model.machine.knob import Knob, KnobScope
 from cotenant.services.agent_settings.config import AgentConfig
@@ -75,6 +79,7 @@ def _look(config: AgentConfig, single: bool, probes: bool, checkpoint: Path) -> 
     with closing(Groups(layout)) as groups:
         absent = tuple(group for group in config.writable if not groups.exists(group))
     has_pressure = PRESSURE.exists() and layout.unified is not None
+    schedulers, sub_schedulers = _schedulers()
     return NodeFound(
         cgroups=layout.kind.value,
         kubelet=kubelet,
@@ -86,6 +91,8 @@ def _look(config: AgentConfig, single: bool, probes: bool, checkpoint: Path) -> 
         pressure="" if has_pressure else "a kernel with pressure stall information (psi=1) and a cgroup v2 tree",
         short_windows=", ".join(lacking()) if single and has_pressure else "",
         run_queue=_run_queue(layout) if probes else "",
+        schedulers=schedulers,
+        sub_schedulers=sub_schedulers,
         runtime_hook=_runtime_hook(config),
         cards=unable(config.policies.recovery, checkpoint.parent) if probes else (),
         seal=unsealed(config.seal_certificate),
@@ -112,6 +119,19 @@ def _run_queue(layout: CgroupLayout) -> str:
     from cotenant.services.nodeview.capabilities import run_queue
 
     return run_queue(layout).needs
+
+
+def _schedulers() -> tuple[str, str]:
+    """What kernel schedulers of zones need here: those of the machine, else those of one group."""
+    try:
+        sched_ext.read_state()
+    except Unsupported as error:
+        return error.needs, ""
+    try:
+        check_sub_schedulers(os.uname().release, version())
+    except Unsupported as error:
+        return "", error.needs
+    return "", ""
 
 
 def _runtime_hook(config: AgentConfig) -> str:

@@ -22,7 +22,7 @@ from cotenant.drivers.ebpf.sub_scheduler import check_sub_schedulers
 from cotenant.drivers.ebpf.zone_scheduler import BPF_FILES
 from cotenant.drivers.proc.topology import read_last_level_caches, read_topology
 from cotenant.engine.node.interfaces import Keeper
-from cotenant.model.errors import CotenantError, InvalidInput, Permanent
+from cotenant.model.errors import CotenantError, InvalidInput, Permanent, Unsupported
 from cotenant.model.zones.apart import ApartTable
 from cotenant.model.zones.setting import Backend, ZoneMode
 from cotenant.model.zones.state import ZoneChange
@@ -46,13 +46,14 @@ from cotenant.services.zones.runner import ZoneRunner
 @dataclass(frozen=True, slots=True)
 class ZoneSupport:
     """What this host can do. `root`, `sub`: load schedulers for the machine, for one cgroup; `bpf_files`: where its
-    BPF file system is mounted.
+    BPF file system is mounted; `lacks`: a sentence on what `auto` passes over because of the kernel or libbpf.
     """
 
     layout: CgroupLayout
     root: bool
     sub: bool
     bpf_files: Path = BPF_FILES
+    lacks: str = ""
 
     @property
     def tree(self) -> Path:
@@ -68,7 +69,16 @@ def this_host(cgroup_root: str | None = None, bpf_files: Path = BPF_FILES) -> Zo
     """Detect the host's layout and abilities. Raises `Unsupported` where there are no cgroups."""
     layout = detect(cgroup_root)
     on_v2 = layout.version("cpu") == 2
-    return ZoneSupport(layout, on_v2 and can_load(), on_v2 and can_load_sub(), bpf_files)
+    return ZoneSupport(layout, on_v2 and can_load(), on_v2 and can_load_sub(), bpf_files, _lacks())
+
+
+def _lacks() -> str:
+    try:
+        sched_ext.read_state()
+        check_sub_schedulers(os.uname().release, version())
+    except Unsupported as error:
+        return str(error)
+    return ""
 
 
 def check_host(definition: ZoneDefinition, host: ZoneSupport, agent: str | None) -> None:
@@ -111,6 +121,8 @@ async def opened(
     called with what this host cannot measure.
     """
     tree, name, files = host.tree, definition.zone, host.bpf_files
+    if definition.backend is BackendChoice.AUTO and host.lacks:
+        log(host.lacks)
     counter = _wait_counter(host.layout, warn)
     backends: dict[Backend, ZoneBackend] = {}
     if host.sub and definition.common_group:

@@ -4,7 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from cotenant.drivers.ebpf.libbpf import OBJECTS_VARIABLE, LoadedObject, how_to_get, library, objects_folder
+from cotenant.drivers.ebpf.libbpf import (
+    OBJECTS_VARIABLE,
+    LoadedObject,
+    how_to_get,
+    kernel_lacks,
+    library,
+    objects_folder,
+)
 from cotenant.drivers.ebpf.runqueue import RunQueue
 from cotenant.model.errors import CotenantError, InvalidInput, Unsupported
 
@@ -44,3 +51,21 @@ def test_a_file_that_is_not_an_object_is_refused(tmp_path: Path) -> None:
 def test_a_cgroup_version_that_does_not_exist_is_refused() -> None:
     with pytest.raises(InvalidInput):
         RunQueue("/sys/fs/cgroup", 3)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "libbpf: extern (func ksym) 'scx_bpf_kick_cpu': func_proto [113] incompatible with vmlinux [48029]",
+        "libbpf: extern (func ksym) 'scx_bpf_kick_cpu': not found in kernel or module BTFs",
+        "kfunc 'scx_bpf_kick_cpu' is referenced but wasn't resolved",
+    ],
+)
+def test_a_function_that_a_kernel_lacks_or_describes_wrongly_is_named(line: str) -> None:
+    resolved = "libbpf: extern (func ksym) 'bpf_rcu_read_lock': resolved to vmlinux [66278]"
+    told = kernel_lacks([resolved, line], "7.1.13+deb13-cloud-amd64")
+    assert told.startswith("a kernel that programs can call scx_bpf_kick_cpu of (this is 7.1.13+deb13-cloud-amd64; ")
+    assert "broken type information, 7.2.13 and 7.3 have not" in told
+    of_others = line.replace("scx_bpf_kick_cpu", "bpf_cpumask_create")
+    assert kernel_lacks([of_others], "6.1") == "a kernel that programs can call bpf_cpumask_create of (this is 6.1)"
+    assert kernel_lacks([resolved, "R1 invalid mem access 'scalar'"], "6.1") == ""

@@ -77,7 +77,7 @@ def test_what_a_build_needs_is_named_by_its_packages(tmp_path: Path) -> None:
 def test_a_machine_without_a_compiler_or_room_is_refused_before_anything_is_fetched(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(kernel_build, "fetched", lambda place, say: pytest.fail("fetched"))
+    monkeypatch.setattr(kernel_build, "fetched", lambda place, say, version: pytest.fail("fetched"))
     monkeypatch.setattr(kernel_build, "missing_packages", lambda: ("flex", "bison"))
     with pytest.raises(GuestUnavailable, match=r"needs flex, bison \(apt-get install\)"):
         zone_kernels_with((1000,), 1, silent)
@@ -113,7 +113,7 @@ class Builds:
         monkeypatch.setattr(kernel_build, "fetched", self.fetched)
         monkeypatch.setattr(kernel_build, "_run", self.run)
 
-    def fetched(self, place: Path, say: Callable[[str], None]) -> tuple[Path, str]:
+    def fetched(self, place: Path, say: Callable[[str], None], version: str) -> tuple[Path, str]:
         self.fetches += 1
         (place / "linux-source-7.3").mkdir()
         return place / "linux-source-7.3", "pahole"
@@ -170,6 +170,39 @@ def test_two_commands_do_not_build_in_one_tree(cache: Path, monkeypatch: pytest.
         fcntl.flock(other, fcntl.LOCK_EX)
         with pytest.raises(GuestUnavailable, match="another command builds a kernel in"):
             zone_kernels_with((250,), 2, silent)
+
+
+def test_a_kernel_of_another_version_has_its_own_place_and_the_preemption_that_its_source_knows(
+    cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    builds, asked = Builds(monkeypatch), list[str]()
+    of_builds = builds.fetched
+
+    def fetched(place: Path, say: Callable[[str], None], version: str) -> tuple[Path, str]:
+        asked.append(version)
+        return of_builds(place, say, version)
+
+    monkeypatch.setattr(kernel_build, "fetched", fetched)
+    zone_kernels_with((250,), 2, lambda line: None, "6.12")
+    assert asked == ["6.12"]
+    assert builds.built == ["250 in zone-guest-build-6.12"]
+    assert built_kernel(250) is None
+    assert built_kernel(250, "6.12") is not None
+    assert set(fragment(250, "6.12").splitlines()) ^ set(fragment(250).splitlines()) == {
+        "CONFIG_PREEMPT=y",
+        "CONFIG_SCHED_DEBUG=y",
+        "CONFIG_PREEMPT_LAZY=y",
+    }
+    with pytest.raises(InvalidInput, match="a version whose source Debian has"):
+        zone_kernels_with((250,), 2, silent, "6.12.117")
+
+
+def test_the_source_of_a_version_is_looked_for_in_every_suite(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kernel_source, "debian_mirror", lambda: "file:/mirror")
+    monkeypatch.setattr(kernel_source, "pahole_version", lambda: 130)
+    monkeypatch.setattr(kernel_source, "command", lambda *words, **how: "linux-source-6.12\nlinux-source\n")
+    with pytest.raises(GuestUnavailable, match=r"bookworm-backports, trixie, sid have no linux-source-6\.13"):
+        kernel_source.fetched(tmp_path, silent, "6.13")
 
 
 @pytest.mark.parametrize(("hz", "jobs", "field"), [(200, 1, "hz"), (0, 1, "hz"), (250, 0, "jobs")])

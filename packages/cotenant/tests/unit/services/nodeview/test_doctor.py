@@ -19,12 +19,14 @@ from cotenant.drivers.nri.state_file import HANGS_AFTER_S, HookState, StateFile
 from cotenant.engine.node.doctor.checks import FindingSeverity, findings
 from cotenant.engine.node.doctor.found import KeeperFound, NodeFound, OtherWriter
 from cotenant.engine.node.mode import AgentMode
+from cotenant.model.errors import Unsupported
 from cotenant.model.kubelet.facts import KubeletFacts
 from cotenant.model.machine.knob import Knob
 from cotenant.services.agent.self_check import checked
 from cotenant.services.agent_settings.config import AgentConfig
 from cotenant.services.agent_settings.runtime_hook import RuntimeHook
 from cotenant.services.knobs.wire import Described
+from cotenant.services.nodeview import doctor as looks
 from cotenant.services.nodeview.doctor import _with_keeper, examine
 from cotenant.services.nodeview.other_writers import other_writers
 
@@ -97,6 +99,29 @@ def test_the_runtime_hook_that_is_there_hangs_or_is_not(tmp_path: Path) -> None:
         now_s -= HANGS_AFTER_S
         file.write(HookState("containerd 2.1.0", acts=True))
         assert "has not come round" in lacks()
+
+
+def test_what_schedulers_of_zones_need_is_told_by_the_kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def read_state() -> None:
+        raise Unsupported("a kernel scheduler of its own", "Linux 6.12 or later")
+
+    def check(release: str, libbpf: tuple[int, int]) -> None:
+        raise Unsupported("a scheduler for one cgroup", "Linux 7.3 or later")
+
+    checkpoint = node(tmp_path)
+
+    def lacks() -> tuple[str, str]:
+        seen = asyncio.run(examine(config(tmp_path, "kubepods"), single=True, checkpoint=checkpoint))
+        return seen.schedulers, seen.sub_schedulers
+
+    monkeypatch.setattr(looks, "version", lambda: (1, 5))
+    monkeypatch.setattr(looks.sched_ext, "read_state", read_state)
+    assert lacks() == ("Linux 6.12 or later", "")
+    monkeypatch.setattr(looks.sched_ext, "read_state", lambda: None)
+    monkeypatch.setattr(looks, "check_sub_schedulers", check)
+    assert lacks() == ("", "Linux 7.3 or later")
+    monkeypatch.setattr(looks, "check_sub_schedulers", lambda release, libbpf: None)
+    assert lacks() == ("", "")
 
 
 def process(proc: Path, pid: int, *command: str) -> None:

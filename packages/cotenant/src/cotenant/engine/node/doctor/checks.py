@@ -246,6 +246,8 @@ def _kernel(found: NodeFound, settings: AgentSettings) -> Iterator[DoctorFinding
         ("pressure is not measured, so the guard judges by run delay alone", found.pressure),
         ("pressure triggers have windows of 2 s at least", found.short_windows),
         ("waits for a CPU are not told by cause (no eBPF probe)", found.run_queue),
+        ("Control Zones have cgroup weights here and no kernel scheduler", found.schedulers),
+        ("Control Zones have no kernel scheduler for one group here", found.sub_schedulers),
         ("containers get their knobs within a period after they start, not before", found.runtime_hook),
     ):
         if need:

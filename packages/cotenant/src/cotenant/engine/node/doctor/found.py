@@ -44,6 +44,8 @@ class NodeFound:
     pressure: str = ""
     short_windows: str = ""  # of pressure
     run_queue: str = ""  # the eBPF probe
+    schedulers: str = ""  # of zones, of the machine
+    sub_schedulers: str = ""  # of zones, of one group
     runtime_hook: str = ""  # NRI
     cards: tuple[str, ...] = ()  # what GPUs that the ladder may limit cannot do, a sentence each
     seal: str = ""  # what it means that the scheduler's certificate is not there

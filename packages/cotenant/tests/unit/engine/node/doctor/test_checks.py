@@ -158,3 +158,17 @@ def test_a_missing_seal_is_a_note_where_there_are_pods() -> None:
     assert said in texts(without, WHOLE, FindingSeverity.NOTE)
     assert said not in texts(V1, WHOLE, FindingSeverity.NOTE)
     assert said not in texts(replace(without, roots=()), WHOLE, FindingSeverity.NOTE)
+
+
+def test_what_kernel_schedulers_of_zones_need_is_a_note() -> None:
+    none = replace(V2, schedulers="Linux 6.12 or later with CONFIG_SCHED_CLASS_EXT (this is 6.1.0)")
+    (note,) = [one for one in findings(none, WHOLE) if "Control Zones" in one.text]
+    assert (note.severity, note.text) == (
+        FindingSeverity.NOTE,
+        "Control Zones have cgroup weights here and no kernel scheduler",
+    )
+    assert note.to_do == "provide Linux 6.12 or later with CONFIG_SCHED_CLASS_EXT (this is 6.1.0)"
+    root = replace(V2, sub_schedulers="Linux 7.3 or later (this is 6.18.15)")
+    (note,) = [one for one in findings(root, WHOLE) if "Control Zones" in one.text]
+    assert note.text == "Control Zones have no kernel scheduler for one group here"
+    assert not [one for one in findings(V2, WHOLE) if "Control Zones" in one.text]
