@@ -121,7 +121,7 @@ LONG = (
     "tests/unit/contributing/test_contributing.py::test_a_recipe_followed_to_the_letter_works[score]",
     "tests/unit/contributing/test_contributing.py::test_a_step_left_out_fails_loudly[score-",
     "tests/unit/test_termination.py::test_what_a_case_started_ends_with_a_run_that_is_told_to_end[with a worker]",
-    "packages/cotenant/tests/unit/engine/node/recovery/test_cards.py::test_nobody_is_held_for_what_no_pod_did[own load]",
+    "packages/cotenant/tests/unit/engine/node/recovery/test_cards.py::test_nobody_is_held_for_what_no_pod_did[own",
     "packages/cotenant/tests/unit/engine/test_rehearsal.py::test_random_clusters_need_no_kernel_that_was_not_rehearsed[cotenant-requests",
     "packages/cotenant/tests/unit/engine/test_rehearsal.py::test_random_clusters_need_no_kernel_that_was_not_rehearsed[kube",
     "packages/cotenant/tests/unit/engine/test_rehearsal.py::test_random_clusters_need_no_kernel_that_was_not_rehearsed[drf",
