@@ -48,8 +48,9 @@ class Waking:
         stirred = self._components.assignments.stirred
         if self._overdue_at_s <= now_s:
             self._wake_nominated(None, now_s)
-        for group in self._components.elsewhere.take_due(self._components.queue.group_of, now_s):
-            self._components.queue.hurry(group, now_s, EventKind.NODE_ADDED.value)
+        if self._components.elsewhere.due_s <= now_s:
+            for group in self._components.elsewhere.take_due(self._components.queue.group_of, now_s):
+                self._components.queue.hurry(group, now_s, EventKind.NODE_ADDED.value)
         if not (happened or rows or stirred) or now_s < self._wake_again_s():
             return
         self._woken_s = now_s
