@@ -5,8 +5,8 @@ helps whom. Full preemption for a zone with services: it costs nothing at high l
 ticks a second it halved the p99 of a Redis at low load in one of two measurements and made no difference that shows in
 the other, where the longest wait was shorter; lazy for batch alone, whose turns it interrupts less. 1000 ticks a second
 where a service is late earlier than what the fair class keeps with 250: turns end at ticks. They cut that p99 to a
-third and cost 1 to 2 % of the requests that a CPU second brings (docs/measured/README.md), so they are not chosen for services
-that wait longer.
+third and cost 1 to 2 % of the requests that a CPU second brings (docs/measured/zones.md), so they are not chosen for
+services that wait longer.
 Limits: measured on one CPU without caches; chosen among the kernels that are there.
 """
 
