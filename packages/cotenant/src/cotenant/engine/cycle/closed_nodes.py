@@ -57,6 +57,11 @@ class ClosedNodes:
                 self._pods.happened.add(EventKind.NODE_ADDED)
                 self._components.elsewhere.opened()
 
+    def forget(self, name: str) -> None:
+        """A node was deleted: one that comes by its name is closed anew, or not."""
+        if name in self.names:
+            self._components.assignments.set_closed(name, False)
+
     def refused(self, names: frozenset[str]) -> None:
         """Those of the closed ones that are not to be had now: pods that wait for their room may preempt."""
         self._components.elsewhere.refused(names)

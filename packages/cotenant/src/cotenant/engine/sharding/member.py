@@ -24,7 +24,7 @@ from types import MappingProxyType
 from cotenant.engine.sharding.rooms import QuotaRooms, RoomView
 from cotenant.engine.sharding.territory import Territory
 from cotenant.model.shards.table import ROOMS_FORMAT, Loan, ShardRing, ShardTable, SlotMember
-from cotenant.policy.sharding.borrowing import MAX_LOANS, LoanLimits
+from cotenant.policy.sharding.borrowing import MAX_LOAN_BYTES, MAX_LOANS, LoanLimits, loan_bytes
 from cotenant.policy.sharding.rendezvous import is_owned_in_all
 
 
@@ -344,8 +344,10 @@ class ShardMember:
                     self._lending.add(node)
                 else:
                     del loans[node]
+        size = sum(map(loan_bytes, loans)) if view.wanted else 0
         for node in view.wanted:
-            if len(loans) >= MAX_LOANS:
+            size += loan_bytes(node)
+            if len(loans) >= MAX_LOANS or size > MAX_LOAN_BYTES:
                 break
             if node in loans or node in self._refused_s or is_owned_in_all(node, self.slot, (ring,)):
                 continue

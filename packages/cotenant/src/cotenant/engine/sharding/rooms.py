@@ -27,7 +27,7 @@ from typing import NamedTuple
 
 from cotenant.model.resources import MAX_AMOUNT, NOTHING, Amounts
 from cotenant.model.shards.table import ROOMS_FORMAT, QuotaRoom, RoomFor, RoomKey, ShardTable
-from cotenant.policy.sharding.borrowing import LoanLimits
+from cotenant.policy.sharding.borrowing import MAX_ROOM_BYTES, LoanLimits, room_bytes
 
 _REPORT_S = 0.25  # between two reports of what was used
 
@@ -200,6 +200,7 @@ class QuotaRooms:
                 del rooms[key]
             else:
                 rooms[key] = changed
+        size = sum(_bytes(key, room) for key, room in rooms.items()) if view.asks else 0
         for of, ask in view.asks.items():
             key = RoomKey(of, self._slot)
             if len(rooms) >= self._limits.max_rooms or table.format < ROOMS_FORMAT:
@@ -207,10 +208,18 @@ class QuotaRooms:
             if key in rooms or key in table.rooms or of in self._refused_s or not ask.pods:
                 continue
             if view.owner(of.quota) not in (-1, self._slot):
-                rooms[key] = QuotaRoom(ask.pods, ask.each, ask.priority)
+                room = QuotaRoom(ask.pods, ask.each, ask.priority)
+                size += _bytes(key, room)
+                if size > MAX_ROOM_BYTES:
+                    break
+                rooms[key] = room
                 self._asked_s[of] = now_s
                 self._grown_s.pop(of, None)
                 self._wrote_s[of] = now_s
+        kept = {key.of for key in (*rooms, *table.rooms) if key.borrower == self._slot}
+        for times_s in (self._asked_s, self._grown_s, self._wrote_s):
+            for of in times_s.keys() - kept:  # gangs end
+                del times_s[of]
         return rooms
 
     def _borrowed(self, key: RoomKey, room: QuotaRoom, now_s: float, view: RoomView) -> QuotaRoom | None:
@@ -278,3 +287,8 @@ def _continues(room: QuotaRoom, after: QuotaRoom) -> bool:
 def _covers(amounts: Amounts, others: Amounts) -> bool:
     """Whether the first are at least the second, in every resource."""
     return all(amounts.get(name) >= amount for name, amount in others)
+
+
+def _bytes(key: RoomKey, room: QuotaRoom) -> int:
+    names = {*room.each.names(), *room.granted.names()}
+    return room_bytes(len(key.of.quota) + len(key.of.gang), names)

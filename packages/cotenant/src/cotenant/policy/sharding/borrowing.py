@@ -11,9 +11,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-MAX_LOANS = 2_000  # all of them are in one object
+MAX_LOANS = 2_000  # all of them are in one object, whose annotations an API server limits to 256 KiB
+MAX_LOAN_BYTES = 100_000  # of the names of these nodes
 MAX_ASKED = 64  # with one step
 MAX_ROOMS = 256  # of quotas, all of them are in that object too
+MAX_ROOM_BYTES = 120_000  # of these, as they are written
 MAX_PODS = 256  # for which room of one quota is asked at one time
 
 
@@ -33,6 +35,18 @@ class LoanLimits:
     max_share: float = 0.5  # of a shard's nodes that are lent at one time
     max_rooms: int = MAX_ROOMS  # of quotas that are lent at one time; 0 = none
     room_wait_s: float = 2.0  # how long a shard that has nothing left of a quota waits for more before it returns it
+
+
+def loan_bytes(node: str) -> int:
+    """Of a loan as it is written."""
+    return len(node) + 6
+
+
+def room_bytes(names: int, resources: Iterable[str]) -> int:
+    """Of room of a quota as it is written, at most. `names`: characters of the quota's and the gang's; `resources`: of
+    which amounts are written three times.
+    """
+    return names + 80 + 3 * sum(len(name) + 21 for name in resources)
 
 
 def choose(rooms: Iterable[BorrowableNode], pods: int, at_most: int = MAX_ASKED) -> tuple[str, ...]:

@@ -234,7 +234,7 @@ class SchedulerProcess:
                 self.reports,
                 kube.now,
                 pod_events=pods,
-                node_seen=shard.node_seen,
+                node_events=shard,
                 hearing=shard.custom,
             )
         self._watched = watched

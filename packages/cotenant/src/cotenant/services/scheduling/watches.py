@@ -67,6 +67,18 @@ class PodEvents(Protocol):
         ...
 
 
+class NodeEvents(Protocol):
+    """Who is told of nodes: the engine, or what stands before it."""
+
+    def node_seen(self, node: Node) -> None:
+        """See `Cluster`."""
+        ...
+
+    def node_gone(self, name: str, now_s: float) -> None:
+        """See `Cluster`."""
+        ...
+
+
 class EngineWatches:
     """Adds every watch that a scheduler needs, and reports to the engine what they deliver."""
 
@@ -80,15 +92,16 @@ class EngineWatches:
         now: Callable[[], float],
         workload_seen: Callable[[WorkloadState], None] = lambda state: None,
         pod_events: PodEvents | None = None,
-        node_seen: Callable[[Node], None] | None = None,
+        node_events: NodeEvents | None = None,
         hearing: Callable[[CustomKind[Any, Any]], CustomKind[Any, Any]] = lambda custom: custom,
     ) -> None:
-        """`pod_events`, `node_seen`: who is told of pods and nodes in place of the engine; `hearing`: how it hears of
+        """`pod_events`, `node_events`: who is told of pods and nodes in place of the engine; `hearing`: how it hears of
         custom kinds.
         """
         self._watches = watches
         self._cluster = cluster
         self._pods = pod_events or cluster
+        self._nodes = node_events or cluster
         self._reader = reader
         self._claim_binder = claims
         self._reports = reports
@@ -111,7 +124,7 @@ class EngineWatches:
         self._unusable = ""  # why the node that was read last is not used
         watches.handle(
             NODES,
-            ObjectHandler(self._read_node, node_seen or cluster.node_seen, self._node_gone, self._node_unreadable),
+            ObjectHandler(self._read_node, self._nodes.node_seen, self._node_gone, self._node_unreadable),
         )
         watches.handle(
             NAMESPACES,
@@ -152,7 +165,7 @@ class EngineWatches:
             raise
 
     def _node_gone(self, name: str) -> None:
-        self._cluster.node_gone(name, self._now())
+        self._nodes.node_gone(name, self._now())
         self._reports.forget(name)
         self._claim_binder.changed()
 

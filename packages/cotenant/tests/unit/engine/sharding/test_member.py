@@ -209,3 +209,19 @@ def test_no_room_is_asked_for_or_lent_while_a_member_does_not_say_that_it_keeps_
     ask(made, 0, lender=1)
     ask(made, 1, lender=1)
     assert made.table.rooms[RoomKey(TEAM, 0)].is_lent
+
+
+def test_nothing_is_remembered_of_the_rooms_of_gangs_that_have_ended() -> None:
+    made = joined(0, 1)
+    rooms = made.members[0].rooms
+    for number in range(5):
+        of = RoomFor("team", gang=f"default/job-{number}")
+        made.members[0].table_seen(made.table, made.version)
+        asks = {of: RoomAsk(1, Amounts.of({"cpu": 100}), 0)}
+        asked = rooms.step(made.table, made.now_s, RoomView(asks, owner=lambda quota: 1))
+        assert list(asked) == [RoomKey(of, 0)]
+        table = replace(made.table, rooms={RoomKey(of, 0): QuotaRoom(1, is_lent=True)})
+        rooms.step(table, made.now_s, RoomView(asks, owner=lambda quota: 1))
+        rooms.step(made.table, made.now_s, RoomView())  # it was returned
+        made.now_s += 60.0
+    assert [rooms._asked_s, rooms._grown_s, rooms._wrote_s] == [{}, {}, {}]

@@ -58,6 +58,7 @@ class RoomElsewhere:
         for uid in alike:
             if self._since_s.get(uid, -inf) + AGAIN_S <= now_s:
                 self._since_s[uid] = now_s
+            if self._since_s[uid] + PATIENCE_S > now_s:
                 self._waiting.add(uid)
         self.due_s = min(self.due_s, self._since_s[entry.seen.uid] + PATIENCE_S)
         return f"no pod is preempted for it yet, as {nodes} node(s) of other shards have room, and one is asked for"

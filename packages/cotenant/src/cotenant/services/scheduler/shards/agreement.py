@@ -18,7 +18,7 @@ from cotenant.drivers.kube.kinds.lease import LEASES, Lease, LeaseSpec
 from cotenant.drivers.kube.kinds.parts import ObjectMeta
 from cotenant.drivers.kube.kinds.shard_table import read_table, written_table
 from cotenant.drivers.kube.leaderelection.election import Timing
-from cotenant.model.errors import CotenantError
+from cotenant.model.errors import CotenantError, Permanent
 from cotenant.model.shards.table import ShardTable, SlotMember
 from cotenant.services.scheduler.shards.slot_election import slot_lease
 
@@ -41,10 +41,15 @@ class Agreement:
         self.conflicts = 0
 
     async def read(self) -> tuple[ShardTable, int]:
-        """The table and its version, 0 where there is none yet. Raises the client's errors."""
+        """The table and its version, 0 where there is none yet. Raises the client's errors, and `Permanent` where there
+        was one: what it said is lost, and who makes it anew cannot know who acts.
+        """
         try:
             lease = await self._client.get(LEASES, self._namespace, self._meta.name or "")
         except NotFound:
+            if self._meta.resource_version:
+                where = f"{self._namespace}/{self._meta.name}"
+                raise Permanent(f"Lease {where} was deleted: stop all shards, then start them again") from None
             return ShardTable(), 0
         return self._taken(lease)
 

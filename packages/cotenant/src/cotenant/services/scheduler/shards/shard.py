@@ -28,7 +28,7 @@ from cotenant.engine.workloads.profiles import WorkloadProfileStatus
 from cotenant.model.cluster.node import Node
 from cotenant.model.errors import CotenantError
 from cotenant.model.groups.gang import PodGroupStatus
-from cotenant.model.shards.table import ShardTable
+from cotenant.model.shards.table import ROOMS_FORMAT, ShardTable
 from cotenant.policy.sharding.borrowing import BorrowableNode, LoanLimits, choose, may_lend
 from cotenant.policy.sharding.groups import in_words, node_of
 from cotenant.policy.sharding.rendezvous import owner
@@ -99,6 +99,12 @@ class Shard:
             self._open.discard(node.name)
             self._cluster.closed.close((node.name,), self.pods.now())
         self._cluster.node_seen(node)
+
+    def node_gone(self, name: str, now_s: float) -> None:
+        """A node was deleted."""
+        self._open.discard(name)
+        self._cluster.node_gone(name, now_s)
+        self._cluster.closed.forget(name)
 
     def custom(self, custom: CustomKind[Any, Any]) -> CustomKind[Any, Any]:
         """A custom kind as this shard hears of it."""
@@ -283,7 +289,8 @@ class Shard:
         if before.rings != territory.rings or before.slot != territory.slot:
             names = {node.name for node in self._cluster.nodes()}
         else:
-            names = set((before.away ^ territory.away) | (before.borrowed ^ territory.borrowed))
+            changed = (before.away ^ territory.away) | (before.borrowed ^ territory.borrowed)
+            names = {name for name in changed if self._cluster.node(name) is not None}  # a lent one may be deleted
         ours = {name for name in names if territory.owns_node(name)}
         self.loans += len(territory.borrowed - before.borrowed)
         self._open -= names
@@ -332,7 +339,7 @@ class Shard:
         member = self.member
         if member is None:
             return "no shard"
-        why = self._trouble or member.standing()
+        why = self._trouble or member.standing() or _older(member.table)
         words = (
             f"shard {member.slot} of {', '.join(map(str, member.table.slots)) or 'none'}, ring {member.table.epoch}: "
             f"{len(self._open)} nodes, {len(self.territory.borrowed)} of them borrowed, "
@@ -378,3 +385,9 @@ class Shard:
             "quotas_lent": float(len({key.of.quota for key in self.territory.rooms_away})),
             "others": float(len(self.pods.others)),
         }
+
+
+def _older(table: ShardTable) -> str:
+    """Of members that say no form of the table: they divide pods in another way, so some have two shards or none."""
+    older = [str(member.slot) for member in table.members if member.format < ROOMS_FORMAT]
+    return f"shard {', '.join(older)} divides pods as an older version: stop all, then start all" if older else ""

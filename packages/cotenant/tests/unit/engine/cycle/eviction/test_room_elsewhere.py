@@ -108,3 +108,19 @@ def test_without_shards_nothing_waits() -> None:
         made.pod_seen(replace(pod(f"on-{name}", name, 4), pod=pod(f"on-{name}", name, 4, priority=5).pod), 0.0)
     made.pod_seen(pod("urgent", priority=10), 0.0)
     assert preempted(made.decide(0.0)) == ["default/there"]
+
+
+def test_a_pod_that_waits_once_more_is_judged_when_its_patience_is_over() -> None:
+    made = crowded()
+    made.pod_seen(pod("urgent", priority=10), 0.0)
+    made.decide(0.0)
+    made.closed.refused(frozenset("bc"))
+    assert preempted(made.decide(0.5)) == ["default/there"]
+    made.preempt_failed("uid-urgent", 1.0)
+    made.closed.refused(frozenset())
+    for now_s in (3.0, 5.0):  # it is judged again after its back-off, and there is room elsewhere again
+        made.pod_seen(pod("small", "a", 0), now_s)
+        made.pod_gone("uid-small", now_s)
+        assert not preempted(made.decide(now_s))
+    assert made.next_s() <= PATIENCE_S
+    assert preempted(made.decide(PATIENCE_S)) == ["default/there"]

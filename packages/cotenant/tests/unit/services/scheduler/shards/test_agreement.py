@@ -11,10 +11,15 @@ import msgspec
 import pytest
 from tests.fakes.servers.kept_leases import Leases
 
+from cotenant.drivers.kube.kinds.parts import ObjectMeta
+from cotenant.drivers.kube.kinds.shard_table import written_table
 from cotenant.drivers.kube.leaderelection.election import Timing
-from cotenant.model.errors import InvalidInput
+from cotenant.engine.sharding.member import ShardMember, ShardView, WriteTable
+from cotenant.engine.sharding.rooms import RoomAsk, RoomView
+from cotenant.model.errors import InvalidInput, Permanent
 from cotenant.model.resources import Amounts
 from cotenant.model.shards.table import Loan, QuotaRoom, RoomFor, RoomKey, ShardRing, ShardTable, SlotMember
+from cotenant.policy.sharding.borrowing import LoanLimits
 from cotenant.services.scheduler.shards.agreement import Agreement
 
 TEAM = RoomFor("team")
@@ -245,3 +250,36 @@ def test_a_lease_that_was_renewed_meanwhile_or_cannot_be_written_stays_its_holde
     assert holder(one) == "a"
     assert leases.writes == 0
     assert msgspec.structs.asdict(leases.objects[LEASE])["spec"].holder_identity == "a"
+
+
+def test_a_table_that_was_deleted_is_not_taken_for_one_that_never_was() -> None:
+    leases = Leases()
+    one = agreement(leases)
+    run(one.read())
+    run(one.replace(TABLE, 0))
+    del leases.objects["s-shards"]
+    with pytest.raises(Permanent, match="Lease ns/s-shards was deleted: stop all shards, then start them again"):
+        run(one.read())
+    assert run(agreement(leases).read()) == (ShardTable(), 0)  # for one that starts there is none
+
+
+def test_what_may_be_lent_fits_into_the_annotations_that_a_server_takes() -> None:
+    member, name = ShardMember(0, "a" * 63, "t0", LoanLimits(max_share=1.0)), "n" * 245
+    everybody = tuple(SlotMember(slot, "a" * 63, f"t{slot}", 1, 2) for slot in range(64))
+    table = ShardTable((ShardRing(1, tuple(range(64))),), everybody)
+    large = Amounts.of({f"example.com/{'r' * 40}-{i}": 2**52 for i in range(12)})
+    asks = {RoomFor(f"{i:0>63}", gang=f"ns/{i:0>63}"): RoomAsk(9, large, 0) for i in range(300)}
+    lends = RoomView(asks, owner=lambda quota: 1)
+    wanted, version = tuple(f"{name}-{i}" for i in range(3000)), 1
+    member.table_seen(table, version)
+    (written,) = member.step(1.0, ShardView(pods_version=1 << 40, wanted=wanted, rooms=lends))
+    assert isinstance(written, WriteTable)
+    rooms = {key: replace(room, is_lent=True, granted=large, used=large) for key, room in written.table.rooms.items()}
+    text = stored_text(replace(written.table, rooms=rooms))
+    assert 100_000 < len(text) < 250_000
+    assert len(written.table.loans) > 300
+    assert len(rooms) > 30
+
+
+def stored_text(table: ShardTable) -> str:
+    return str((written_table(table, ObjectMeta(name="s")).metadata.annotations or {})["cotenant.io/shards"])
