@@ -60,7 +60,8 @@ def show_where(needs: JobNeeds, view: FederationView, as_json: bool) -> int:
         _print_json({"best": best, "clusters": rows})
     else:
         kind = "lent " if needs.is_lent else ""
-        print(f"{counted(needs.pods, 'pod')} of {kind}{_text(needs.pod)}")
+        beside = f" and {_text(needs.beside)} that nobody lends" if any(needs.beside) else ""
+        print(f"{counted(needs.pods, 'pod')} of {kind}{_text(needs.pod)}{beside}")
         lines = [(one.cluster, "yes" if one.fits else "no", one.why) for one in found]
         tables.print_words(("cluster", "room", "why"), [*lines, *((name, "no", why) for name, why in silent)], (best,))
     return 0 if best else FAILED

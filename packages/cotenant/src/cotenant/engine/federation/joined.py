@@ -23,6 +23,7 @@ from cotenant.model.groups.quota import NO_LIMIT
 from cotenant.model.prediction.shared_use import UseEvidence, check_evidence
 from cotenant.model.resources import Amounts
 from cotenant.policy.federation.shared_profiles import Evidence, SharedProfile, is_possible
+from cotenant.policy.federation.statement import MAX_LASTS_MS
 from cotenant.policy.federation.weights import MAX_PERMILLE, MIN_PERMILLE, NEUTRAL, weighted_permille
 
 
@@ -62,9 +63,10 @@ class WriteWeight:
 
 @dataclass(slots=True)
 class Joined:
-    """Times are of a clock that does not go back, in ms."""
+    """Times are of a clock that does not go back, in ms. `lasts_ms`: for how long an answer may count at most."""
 
     cluster: str
+    lasts_ms: int = MAX_LASTS_MS
     epoch: int = 0
     _until_ms: int = 0
     _factors: dict[str, int] = field(default_factory=dict)
@@ -77,14 +79,14 @@ class Joined:
         return self.epoch
 
     def answered(self, weights: FederationWeights, epoch: int, sent_ms: int) -> str:
-        """Take the hub's answer to the statement with this epoch; why not, where it is not taken. Factors beyond the
-        bounds are cut, and figures beyond them left out: a hub is believed within them only.
+        """Take the hub's answer to the statement with this epoch; why not, where it is not taken. Factors and
+        times beyond the bounds are cut, and figures beyond them left out: a hub is believed within them only.
         """
         if weights.cluster != self.cluster or weights.epoch != epoch:
             return "the answer is to another statement"
         if weights.refused:
             return weights.refused
-        self._until_ms = sent_ms + max(0, weights.lasts_ms)
+        self._until_ms = sent_ms + max(0, min(self.lasts_ms, weights.lasts_ms))
         self._factors = {tenant: max(MIN_PERMILLE, min(MAX_PERMILLE, permille)) for tenant, permille in weights.factors}
         self._profiles = {profile.name: _possible(profile) for profile in weights.profiles}
         self._predictions = {found.name: found for found in weights.predictions if _is_possible(found)}

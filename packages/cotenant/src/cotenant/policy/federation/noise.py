@@ -7,7 +7,8 @@ promise would not hold; that understates tenants of large pods, in every cluster
 divided equally among its four sums (CPU, memory, GPUs, violations). Every tenant has noise, large ones too: who has
 none would be told apart by it. Negative results become 0, which costs nothing of the promise.
 Limits: the promise is of one statement; n statements of fresh noise together have n times the epsilon. `Stated` draws
-new noise only when the true sums changed, so that nobody averages it away over a quiet time; that they changed is seen.
+new noise only when the true sums changed, so that nobody averages it away over a quiet time; that they changed is seen,
+and beside what is free in the cluster, which has no noise, by how much where only one tenant's did.
 
 Sources: Ghosh, Roughgarden, Sundararajan, "Universally utility-maximizing privacy mechanisms" (STOC 2009); composition
 and post-processing: Dwork, Roth, "The algorithmic foundations of differential privacy" (2014), chapter 3.

@@ -8,7 +8,9 @@ credit, within 0.5 to 2 of the weight that its own cluster's owner wrote. The me
 Guarantees are divided before weights and stay. Tenants of one cluster only have a factor too: their level counts the
 capacity of all, which is how fairness crosses clusters.
 What a cluster that lies can do: it cannot state more use than its capacity, nor more capacity than is registered, so it
-moves a tenant's share by at most its own part of all capacity, and the factor stays within its bounds.
+moves a tenant's share by at most its own part of all capacity, and the factor stays within its bounds. Guarantees
+beyond a cluster's capacity count in proportion, as far as it could keep them. What is not bounded is how many tenants
+it names: many small ones pull the mean, and the equal part of those without a guarantee, down.
 
 Sources: Ghodsi et al., "Dominant resource fairness" (NSDI 2011); the credit's bounds as in policy/credit.
 """
@@ -87,9 +89,22 @@ def _sums(told: list[Statement]) -> tuple[dict[str, Vector], dict[str, Vector], 
     guaranteed: dict[str, Vector] = {}
     credits: dict[str, list[int]] = {}
     for statement in told:
+        promised = NONE
+        for sums in statement.tenants:
+            promised = plus(promised, sums.guaranteed)
         for sums in statement.tenants:
             used[sums.tenant] = plus(used.get(sums.tenant, NONE), sums.used)
-            guaranteed[sums.tenant] = plus(guaranteed.get(sums.tenant, NONE), sums.guaranteed)
+            guarantee = _within(sums.guaranteed, promised, statement.room.capacity)
+            guaranteed[sums.tenant] = plus(guaranteed.get(sums.tenant, NONE), guarantee)
             credits.setdefault(sums.tenant, []).append(sums.credit)
     middle = {tenant: sorted(values)[(len(values) - 1) // 2] for tenant, values in credits.items()}
     return used, guaranteed, middle
+
+
+def _within(guarantee: Vector, all_of_them: Vector, capacity: Vector) -> Vector:
+    """A tenant's part of what its cluster can keep of all guarantees there."""
+    cpu, memory, gpus = (
+        amount * most // total if total > most else amount
+        for amount, total, most in zip(guarantee, all_of_them, capacity, strict=True)
+    )
+    return cpu, memory, gpus

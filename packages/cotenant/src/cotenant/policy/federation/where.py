@@ -13,23 +13,31 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from cotenant.policy.federation.statement import RESOURCES, ClusterRoom, Vector
+from cotenant.policy.federation.statement import NONE, RESOURCES, ClusterRoom, Vector
 
 _PERMILLE = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class JobNeeds:
-    """`pod`: what one of `pods` requests. `is_lent`: it asks for batch resources."""
+    """`pod`: what one of `pods` requests. `is_lent`: it asks for batch resources; `beside`: and for these, which
+    nobody lends, as GPUs.
+    """
 
     pod: Vector
     pods: int = 1
     is_lent: bool = False
+    beside: Vector = NONE
 
     @property
     def total(self) -> Vector:
         """Of all pods."""
-        return self.pod[0] * self.pods, self.pod[1] * self.pods, self.pod[2] * self.pods
+        return _times(self.pod, self.pods)
+
+    @property
+    def is_free(self) -> bool:
+        """Whether all of it is lent."""
+        return self.is_lent and not any(self.beside)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +60,7 @@ def ranked(needs: JobNeeds, rooms: Sequence[tuple[str, ClusterRoom]]) -> list[Ca
             others.append(CandidateCluster(cluster, False, lacking))
             continue
         missed = room.objectives_missed * _PERMILLE // room.objectives if room.objectives else 0
-        price = 0 if needs.is_lent else room.price_micro or dearest
+        price = 0 if needs.is_free else room.price_micro or dearest
         expected = price * (_PERMILLE + missed) // _PERMILLE if price else missed
         left = _left_permille(needs, room)
         fitting.append((expected, -left, cluster, _why(needs, room, left)))
@@ -61,17 +69,22 @@ def ranked(needs: JobNeeds, rooms: Sequence[tuple[str, ClusterRoom]]) -> list[Ca
 
 
 def _lacking(needs: JobNeeds, room: ClusterRoom) -> str:
-    free = room.lent_free if needs.is_lent else room.free
-    kind = "lent" if needs.is_lent else "free"
-    for name, wanted, there in zip(RESOURCES, needs.total, free, strict=True):
-        if wanted > there:
-            return f"{name}: {wanted} wanted, {there} {kind}"
     if needs.is_lent:
-        return ""
-    for name, wanted, there in zip(RESOURCES, needs.pod, room.largest_free, strict=True):
+        for name, wanted, there in zip(RESOURCES, needs.total, room.lent_free, strict=True):
+            if wanted > there:
+                return f"{name}: {wanted} wanted, {there} lent"
+    pod = needs.beside if needs.is_lent else needs.pod
+    for name, wanted, there in zip(RESOURCES, _times(pod, needs.pods), room.free, strict=True):
+        if wanted > there:
+            return f"{name}: {wanted} wanted, {there} free"
+    for name, wanted, there in zip(RESOURCES, pod, room.largest_free, strict=True):
         if wanted > there:
             return f"{name}: {wanted} wanted by one pod, no node has more than {there} free"
     return ""
+
+
+def _times(pod: Vector, pods: int) -> Vector:
+    return pod[0] * pods, pod[1] * pods, pod[2] * pods
 
 
 def _left_permille(needs: JobNeeds, room: ClusterRoom) -> int:
@@ -87,7 +100,7 @@ def _left_permille(needs: JobNeeds, room: ClusterRoom) -> int:
 
 
 def _why(needs: JobNeeds, room: ClusterRoom, left: int) -> str:
-    if needs.is_lent:
+    if needs.is_free:
         cost = "lent resources"
     else:
         cost = f"{room.price_micro / 1e6:g} a core-hour" if room.price_micro else "no price stated"

@@ -86,6 +86,13 @@ def test_a_hub_is_believed_within_the_bounds_only() -> None:
     assert joined.in_force(1) == {"a": 2000, "b": 500}
 
 
+def test_a_hub_cannot_make_weights_last() -> None:
+    joined = Joined("east", lasts_ms=90_000)
+    joined.answered(FederationWeights("east", 1, 2**62, (("a", 2000),)), 1, 0)
+    assert joined.in_force(89_999) == {"a": 2000}
+    assert joined.in_force(90_000) == {}
+
+
 def test_epochs_grow_though_a_clock_is_set_back() -> None:
     joined = Joined("east")
     assert [joined.next_epoch(wall_ms) for wall_ms in (100, 100, 50, 200)] == [100, 101, 102, 200]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import product
 
-from cotenant.policy.federation.statement import ClusterRoom, Statement, TenantSums, Vector
+from cotenant.policy.federation.statement import NONE, ClusterRoom, Statement, TenantSums, Vector
 from cotenant.policy.federation.weights import (
     MAX_PERMILLE,
     MIN_PERMILLE,
@@ -84,3 +84,15 @@ def test_alone_nothing_changes() -> None:
 
 def test_a_weight_above_zero_stays_above_zero() -> None:
     assert [weighted_permille(amount, 500) for amount in (0, 1, 2, 3)] == [0, 1, 1, 1]
+
+
+def test_who_overstates_a_guarantee_claims_what_its_cluster_could_keep_at_most() -> None:
+    def after_a_round(guarantee: int) -> dict[str, int]:
+        tenants = [TenantSums(name, (20, 0, 0), (20, 0, 0)) for name in ("friend", "one", "other")]
+        honest = [stated(name, (100, 0, 0), *tenants) for name in "abc"]
+        liar = stated("d", (10, 0, 0), TenantSums("friend", NONE, (guarantee, 0, 0)))
+        return factors([*honest, liar], {})
+
+    assert after_a_round(0) == {"friend": 1000, "one": 1000, "other": 1000}
+    assert after_a_round(2**53) == after_a_round(10)
+    assert 1000 < after_a_round(2**53)["friend"] < 1100

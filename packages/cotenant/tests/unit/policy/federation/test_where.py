@@ -49,3 +49,12 @@ def test_lent_work_needs_lent_room() -> None:
     lent = replace(JOB, is_lent=True)
     assert names(lent, a=ROOM) == [("a", False)]
     assert names(replace(lent, pods=1), a=ROOM, b=changed(objectives_missed=1)) == [("a", True), ("b", True)]
+
+
+def test_lent_work_needs_room_for_what_nobody_lends_too() -> None:
+    trains = JobNeeds((1_000, 1_000, 0), 2, is_lent=True, beside=(0, 0, 1))
+    capacity, cards = (100_000, 400_000, 8), changed(free=(50_000, 200_000, 2), largest_free=(16_000, 64_000, 1))
+    cards = msgspec.structs.replace(cards, capacity=capacity)
+    assert names(trains, a=ROOM, b=cards) == [("b", True), ("a", False)]
+    assert ranked(trains, [("a", ROOM)])[0].why == "gpus: 2 wanted, 0 free"
+    assert "0.03 a core-hour" in ranked(trains, [("b", cards)])[0].why  # cards are not lent

@@ -69,10 +69,8 @@ def read_job(path: Path) -> JobNeeds:
     if wrong:
         raise InvalidInput(f"{path}: requests", wrong[0], "amounts that can be read")
     lent = lent_of(requests)
-    is_lent = any(lent)
-    return JobNeeds(
-        lent if is_lent else vector_of(requests), _count(path, spec) if template is not None else 1, is_lent
-    )
+    count, whole = _count(path, spec) if template is not None else 1, vector_of(requests)
+    return JobNeeds(lent, count, True, whole) if any(lent) else JobNeeds(whole, count)
 
 
 def _count(path: Path, spec: Mapping[str, object]) -> int:

@@ -17,6 +17,7 @@ import secrets
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import floor
 from pathlib import Path
 from typing import TypeVar
 
@@ -90,9 +91,9 @@ class Joiner:
         self._seed = seed
         self._hub = hub
         self._session = secrets.token_hex(8)
-        self._epsilon_milli = round(options.epsilon * 1000)
+        self._epsilon_milli = floor(round(options.epsilon * 1000, 6))  # never less noise than was asked for
         self._stated = Stated(self._epsilon_milli, rng)
-        self.joined = Joined(options.cluster)
+        self.joined = Joined(options.cluster, lasts_ms(options.period_s))
         self.bus: Bus | None = None
         self._autonomy: Sequence[Autonomy] | None = None  # as last read; None = not yet
         place = place_of_predictions("--predictions", options.predictions)
@@ -108,7 +109,8 @@ class Joiner:
             profiles = await read_profiles(self._client)
         except CotenantError as error:
             _log.warning("the cluster cannot be read: %s", error)
-            return  # without it nothing can be given back either
+            await self._give_back_expired()
+            return
         await self._state(found, profiles, await self._predicted())
         await self._apply(found.quotas)
         await self._share(profiles)
@@ -117,6 +119,13 @@ class Joiner:
     async def give_back(self) -> int:
         """Original weights everywhere, and no figures of others; how many weights. Raises `CotenantError`."""
         return await _give_back(self._client)
+
+    async def _give_back_expired(self) -> None:
+        """Where nothing is in force, give back by the quotas alone: the rest of the cluster is not read."""
+        if self.joined.in_force(_now_ms()):
+            return
+        with contextlib.suppress(CotenantError):  # no API server: next period
+            await self._apply(await read_quotas(self._client))
 
     async def _predicted(self) -> tuple[UseEvidence, ...]:
         if self._predictions is None:
@@ -299,10 +308,10 @@ def run(options: JoinOptions) -> int:
     """Until a signal. Raises `InvalidInput`, `Permanent`."""
     if not 1 <= options.period_s <= 600:
         raise InvalidInput("--period-s", options.period_s, "1 to 600 seconds")
-    if not 0 <= options.epsilon <= 1000:
-        raise InvalidInput("--epsilon", options.epsilon, "0 (no noise) to 1000")
-    if not 0 <= options.price <= 1e6:
-        raise InvalidInput("--price", options.price, "0 to 1000000, of a core-hour")
+    if options.epsilon != 0 and not 0.001 <= options.epsilon <= 1000:
+        raise InvalidInput("--epsilon", options.epsilon, "0 (no noise), or 0.001 to 1000")
+    if options.price != 0 and not 1e-6 <= options.price <= 1e6:
+        raise InvalidInput("--price", options.price, "0 (not stated), or 0.000001 to 1000000, of a core-hour")
     place_of_predictions("--predictions", options.predictions)
     state_dir = federation_dir(options.bus.state_dir)
     seed = key_of(options.cluster, state_dir)

@@ -84,6 +84,8 @@ def test_jobs(tmp_path: Path) -> None:
     assert job(tmp_path, text) == JobNeeds((2000, 1024, 0), 4)
     lent = _POD.replace("cpu: 2, memory: 1Gi", "kubernetes.io/batch-cpu: 1500")
     assert job(tmp_path, f"spec: {lent}") == JobNeeds((1500, 0, 0), 1, True)
+    card = _POD.replace("cpu: 2, memory: 1Gi", "kubernetes.io/batch-cpu: 1500, nvidia.com/gpu: 1")
+    assert job(tmp_path, f"spec: {card}") == JobNeeds((1500, 0, 0), 1, True, (0, 0, 1))
 
 
 @pytest.mark.parametrize(

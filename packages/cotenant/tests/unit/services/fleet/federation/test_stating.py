@@ -13,12 +13,14 @@ import numpy as np
 import pytest
 
 from cotenant.drivers.kube.client.errors import Conflict, NotFound, Unavailable
+from cotenant.drivers.kube.kinds.custom.elastic_quota import ELASTIC_QUOTAS, X_ELASTIC_QUOTAS, ElasticQuota
 from cotenant.drivers.nats.contract import BusMessage
 from cotenant.drivers.nats.keys import made_seed, public_key
 from cotenant.drivers.nats.memory import MemoryBus
 from cotenant.engine.federation.hub import FederationWeights
-from cotenant.engine.federation.joined import WriteWeight
+from cotenant.engine.federation.joined import KeptWeight, WriteWeight
 from cotenant.model.errors import InvalidInput
+from cotenant.model.groups.quota import FEDERATION, SHARED_WEIGHT
 from cotenant.policy.federation.statement import MAX_LASTS_MS, ClusterRoom, Statement, TenantSums
 from cotenant.services.fleet.federation import joining
 from cotenant.services.fleet.federation.envelopes import STATEMENT_SUBJECT, EnvelopeKind, is_by, opened, sealed
@@ -171,6 +173,9 @@ def test_a_weight_is_given_back_as_it_was_and_only_over_what_was_read() -> None:
         ({"period_s": 601.0}, "--period-s"),
         ({"epsilon": -1.0}, "--epsilon"),
         ({"epsilon": 1001.0}, "--epsilon"),
+        ({"epsilon": 0.0004}, "--epsilon"),  # it would round to no noise
+        ({"epsilon": float("nan")}, "--epsilon"),
+        ({"price": 1e-7}, "--price"),
         ({"price": -1.0}, "--price"),
         ({"price": 1e6 + 1}, "--price"),
         ({"cluster": "a b"}, "--cluster"),
@@ -180,3 +185,32 @@ def test_options_have_bounds(fields: dict[str, Any], said: str, tmp_path: Path) 
     options = replace(JoinOptions(BusOptions(state_dir=tmp_path), "east"), **fields)
     with pytest.raises(InvalidInput, match=said):
         joining.run(options)
+
+
+@pytest.mark.parametrize(("asked", "stated_milli"), [(0.001, 1), (0.0015, 1), (0.0019, 1), (1.0, 1000), (0.007, 7)])
+def test_an_epsilon_is_never_rounded_to_less_noise(asked: float, stated_milli: int) -> None:
+    options = JoinOptions(BusOptions(), "east", epsilon=asked)
+    joiner = Joiner(options, cast(Any, None), SEED, "", np.random.default_rng(1))
+    assert joiner._epsilon_milli == stated_milli
+
+
+def test_weights_are_given_back_after_their_time_also_where_the_pods_cannot_be_listed() -> None:
+    class Api(Writes):
+        async def all_of(self, kind: Any, **more: Any) -> list[Any]:
+            if kind is X_ELASTIC_QUOTAS:
+                raise NotFound("no such kind")
+            if kind is not ELASTIC_QUOTAS:
+                raise Unavailable("away")
+            kept = msgspec.json.encode(KeptWeight(None, '{"cpu":"2"}')).decode()
+            notes = {SHARED_WEIGHT: '{"cpu":"2"}', FEDERATION: kept}
+            quota = {"metadata": {"name": "a", "namespace": "shop", "uid": "u", "annotations": notes}}
+            return [msgspec.convert(quota | {"spec": {"max": {"cpu": "1"}}}, ElasticQuota)]
+
+    api = Api()
+    joiner = Joiner(JoinOptions(BusOptions(), "east"), cast(Any, api), SEED, "", np.random.default_rng(1))
+    joiner.joined.answered(FederationWeights("east", 1, 10_000, (("a", 2000),)), 1, 1 << 60)
+    asyncio.run(joiner.step())
+    assert not api.written  # they are in force
+    joiner.joined.answered(FederationWeights("east", 1), 1, 0)
+    asyncio.run(joiner.step())
+    assert api.written["a"]["annotations"] == {SHARED_WEIGHT: None, FEDERATION: None}
