@@ -18,6 +18,7 @@ PPM = 1_000_000
 DAY_HOURS, WEEK_HOURS = 24, 168
 QUANTILE_SHARES = (0.02, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.98, 0.99, 0.995, 1.0)  # of errors that are not larger
 MAX_HORIZONS = 8
+MAX_FORECASTS = 2**53
 MAX_PREDICTIONS = 40  # of a cluster
 _MAX_SIZES = 100 * PPM  # of an error, in sizes of errors
 
@@ -64,7 +65,7 @@ def check_evidence(field: str, found: UseEvidence) -> None:
     for one in found.horizons:
         of = f"{field}.{str(one.hours)[:20]} h"
         _check_range(of, (one.hours,), 1, WEEK_HOURS)
-        _check_range(f"{of}.forecasts", (one.forecasts,), 1, 2**53)
+        _check_range(f"{of}.forecasts", (one.forecasts,), 1, MAX_FORECASTS)
         _check_range(f"{of}.carry", (one.carry_ppm,), 0, 2 * PPM)
         _check_range(f"{of}.excess, size", (one.excess_ppm, one.size_ppm), 0, PPM)
         _check_range(f"{of}.error", (one.error_ppm,), -PPM, PPM)

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from statistics import median_low
 
-from cotenant.model.prediction.shared_use import HorizonEvidence, UseEvidence
+from cotenant.model.prediction.shared_use import MAX_FORECASTS, HorizonEvidence, UseEvidence
 from cotenant.policy.federation.medians import bounded_weights, upper_median, weighted_median
 
 MAX_HOURS = 10_000
@@ -68,7 +68,7 @@ def _horizon(hours: int, learned: Sequence[UseEvidence], weights: Sequence[int])
     quantiles = zip(*(one.quantiles_ppm for one, _ in both), strict=True)
     return HorizonEvidence(
         hours,
-        sum(one.forecasts for one, _ in both),
+        min(MAX_FORECASTS, sum(one.forecasts for one, _ in both)),
         middle(lambda one: one.carry_ppm),
         middle(lambda one: one.excess_ppm),
         larger(lambda one: one.error_ppm),

@@ -77,3 +77,11 @@ def test_a_horizon_that_too_few_state_is_left_out() -> None:
     one_only = msgspec.structs.replace(use_evidence(), horizons=(horizon_evidence(),))
     found = predicted_together("web.cpu", [use_evidence(), use_evidence(), one_only])
     assert [one.hours for one in found.horizons] == [1]
+
+
+def test_one_that_states_more_forecasts_than_there_can_be_does_not_spoil_the_answer() -> None:
+    lie = msgspec.structs.replace(use_evidence(), horizons=(horizon_evidence(forecasts=2**53),))
+    check_evidence("web.cpu", lie)
+    found = predicted_together("web.cpu", [lie, *[use_evidence()] * 3])
+    check_evidence("web.cpu", found)  # else who asked would leave it out
+    assert found.clusters == 4
