@@ -247,6 +247,9 @@ def spread(scene: SizingScene, left: Set[str] = frozenset()) -> tuple[ResizePod,
         return ()
     # what pods are made with, and what earlier changes gave: the template may be either by now
     status = scene.sizing.status
+    ending = next((receipt.outcome for receipt in status.receipts if receipt.id == applied.id), SizingOutcome.DONE)
+    if ending is SizingOutcome.STOPPED:
+        return ()  # it stands so that it can be undone; it was never proven
     kept = [receipt for receipt in status.receipts if receipt.outcome is SizingOutcome.DONE]
     made = {status.template or applied.before}
     made |= {size for receipt in kept for size in (receipt.before, receipt.after)}
