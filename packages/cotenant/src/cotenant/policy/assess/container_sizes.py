@@ -129,6 +129,8 @@ def _floored(found: ContainerSize, now: ContainerSize, floor: HeapFloor, why: li
         min_limit = max(min_limit, now.memory_limit_bytes or 0)
     if floor.keeps_limit:
         min_limit = max(min_limit, now.memory_limit_bytes or 0)
+        told = up(floor.share * (now.memory_limit_bytes or 0), 1)
+        min_request = max(min_request, min(told, now.memory_request_bytes or 0))
         if now.is_guaranteed:
             min_request = min_limit
     raised_request = None if request is None else up(max(request, min_request), 1)

@@ -48,6 +48,8 @@ def test_guaranteed_stays_guaranteed_with_the_reserve_in_both() -> None:
         (HeapFloor(2560 * MIB, why="told"), 2560, 2560),
         (HeapFloor(1100 * MIB, why="told"), 1100, 1200),
         (HeapFloor(keeps_limit=True, why="told"), 901, 8192),
+        (HeapFloor(keeps_limit=True, why="told", share=0.25), 2048, 8192),
+        (HeapFloor(keeps_limit=True, why="told", share=0.75), 4096, 8192),  # never above what is requested now
         (HeapFloor(keeps_all=True, why="told"), 4096, 8192),
     ],
 )
