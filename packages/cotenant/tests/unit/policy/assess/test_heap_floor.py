@@ -31,7 +31,7 @@ def program(line: str, **env: str | None) -> ContainerProgram:
             program("run.sh", A_OPTS="-Xmx4g", B_JAVA_OPTS="-Xmx1g"),
             5120,
             "a heap of 4,096 MiB",
-        ),  # no order between them
+        ),  # in no order
         (program("run.sh", SIZE="2g", JAVA_OPTS="-Xmx$(SIZE)"), 2560, "a heap of 2,048 MiB"),
         (ContainerProgram(("sh", "-c", "exec java -Xmx${SIZE} -jar a.jar"), (("SIZE", "2g"),)), 2560, "2,048 MiB"),
         (ContainerProgram(("sh", "-c", 'exec java -Xmx"$SIZE" -jar a.jar'), (("SIZE", "2g"),)), 2560, "2,048 MiB"),

@@ -192,7 +192,8 @@ def test_documents_say_what_is_set_and_why(form: str) -> None:
         assert (document["kind"], container["name"]) == ("Deployment", "app")
         assert container["resources"]["limits"] == {"cpu": "4", "memory": "1200Mi"}
     else:
-        (policy,) = document["spec"]["resourcePolicy"]["containerPolicies"]
+        policy, others = document["spec"]["resourcePolicy"]["containerPolicies"]
+        assert others == {"containerName": "*", "mode": "Off"}
         assert policy["minAllowed"] == policy["maxAllowed"]
         assert document["spec"]["targetRef"] == {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}
 
@@ -215,3 +216,21 @@ def test_the_autoscaler_of_another_workload_holds_nothing() -> None:
         (free,) = asked(cluster(pod("a", app()), autoscalers=(other,)), history(("ns/a",))).recommendations
         assert free.after is not None
         assert (free.after.cpu_request_m or 0) < 1000
+
+
+def test_a_vpa_object_keeps_a_guaranteed_container_guaranteed() -> None:
+    same = ContainerSize(3000, 3000, 4096 * MIB, 4096 * MIB)
+    for size, values in ((same, "RequestsAndLimits"), (BIG, "RequestsOnly")):
+        of = cluster(pod("a", app(size=size)))
+        (document,) = yaml.safe_load_all(written("vpa", asked(of, history(("ns/a/app",)))))
+        policies = document["spec"]["resourcePolicy"]["containerPolicies"]
+        assert policies[0]["controlledValues"] == values
+
+
+def test_names_that_another_parser_takes_for_numbers_or_truths_are_quoted() -> None:
+    of = cluster(*(pod(name, app("1e3"), app("y"), app("0o7"), app("app")) for name in "ab"))
+    use = history(("ns/a/1e3", "ns/a/y", "ns/a/0o7", "ns/a/app"))
+    text = written("yaml", asked(of, use))
+    for name in ("'1e3'", "'y'", "'0o7'", "app"):
+        assert f"- name: {name}\n" in text
+    assert text.count("cpu: '4'") == 4
