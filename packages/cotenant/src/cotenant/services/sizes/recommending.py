@@ -15,7 +15,7 @@ from math import nan
 import numpy as np
 
 from cotenant.drivers.kube.kinds.namespace_limits import AutoscalerObject, LimitRangeItem, scaled_by
-from cotenant.model.arrays import Float, Int
+from cotenant.model.arrays import Float
 from cotenant.model.assess.history import AssessedHistory, Float32, PodHistory
 from cotenant.model.assess.prices import NodePrice, PriceTable
 from cotenant.model.errors import InvalidInput
@@ -103,7 +103,7 @@ def advise(
         known_s = _known_s(cpu[at], use.step_s)
         own = of_rows[at]
         found.append(
-            _one(group, cluster, both[0][at], both[1][at], use, own, known_s, wanted, prices)
+            _one(group, cluster, both[0][at], both[1][at], use, own, (capacity[0][at], capacity[1][at]), prices)
             if known_s >= wanted.min_history_s
             else _without(group, _too_short(known_s, group, wanted))
         )
@@ -157,8 +157,14 @@ def _capacity(groups: Sequence[_Group], cluster: SizedCluster) -> tuple[Float, F
 
 
 def _known_s(values: Float32, step_s: float) -> float:
-    known: Int = np.flatnonzero(~np.isnan(values))
-    return float(known[-1] - known[0] + 1) * step_s if len(known) else 0.0
+    """Of steps with a value: two hours of use a day apart are two hours."""
+    return float((~np.isnan(values)).sum()) * step_s
+
+
+def _possible(use: Float32, capacity: float) -> Float32:
+    """Without what no node of the workload has: a counter jumped, and nobody was squeezed by that."""
+    with np.errstate(invalid="ignore"):
+        return np.where((use > capacity) | (use < 0), np.float32(np.nan), use)
 
 
 def _too_short(known_s: float, group: _Group, wanted: SizeQuery) -> str:
@@ -175,8 +181,7 @@ def _one(
     memory: SizeBasis | None,
     use: AssessedHistory,
     rows: Sequence[int],
-    known_s: float,
-    wanted: SizeQuery,
+    capacity: tuple[float, float],
     prices: PriceTable | None,
 ) -> Recommendation:
     before = group.size
@@ -191,7 +196,8 @@ def _one(
     if len(group.sizes) > 1:
         why = (*why, f"its pods have {len(group.sizes)} different sizes: compared with the most frequent")
     own = list(rows)
-    week = past_week(use.cpu_m[own], use.memory_mib[own], use.step_s, after)
+    possible = [_possible(row[own], has) for row, has in zip((use.cpu_m, use.memory_mib), capacity, strict=True)]
+    week = past_week(possible[0], possible[1], use.step_s, after)
     money = _money(group, cluster, before, after, prices)
     return Recommendation(
         group.workload, group.container, len(group.pods), before, after, why, cpu, memory, week, money

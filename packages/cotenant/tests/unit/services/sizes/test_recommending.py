@@ -234,3 +234,19 @@ def test_names_that_another_parser_takes_for_numbers_or_truths_are_quoted() -> N
     for name in ("'1e3'", "'y'", "'0o7'", "app"):
         assert f"- name: {name}\n" in text
     assert text.count("cpu: '4'") == 4
+
+
+def test_hours_of_use_days_apart_are_no_history_of_days() -> None:
+    use = history(("ns/a/app", "ns/b/app"))
+    use.use.cpu_m[:, 1:-1] = np.nan
+    (one,) = asked(TWO, use).recommendations
+    assert one.why == ("2 h of its use are known, a size needs 24 h",)
+
+
+def test_a_counter_that_jumped_squeezes_nobody_in_the_week_that_is_shown() -> None:
+    use = history(("ns/a/app", "ns/b/app"))
+    use.use.cpu_m[0, -5] = 4e9
+    use.use.memory_mib[1, -7] = 4e9
+    (one,) = asked(TWO, use).recommendations
+    assert one.week is not None
+    assert (one.week.squeezed, one.week.throttled, one.week.evictable, one.week.killed) == (0.0, 0.0, 0.0, 0.0)
