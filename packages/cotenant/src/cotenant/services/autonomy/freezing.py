@@ -2,7 +2,8 @@
 
 A freeze is one object, so it is in force as soon as it is stored, and every mover that watches has it within the time
 of one event. A second freeze has its reason and its author take the place of the first's, and adds what it covers: no
-freeze thaws anything. Where their namespaces or actions differ, all pairs of both are frozen.
+freeze thaws anything. Where their namespaces or actions differ, all pairs of both are frozen; whoever may not read what
+stands freezes everything.
 """
 
 from __future__ import annotations
@@ -15,9 +16,9 @@ from typing import TypeVar
 
 from cotenant.drivers.kube.client.access import load_access
 from cotenant.drivers.kube.client.client import MERGE_PATCH, Client
-from cotenant.drivers.kube.client.errors import AlreadyExists, NotFound
+from cotenant.drivers.kube.client.errors import AlreadyExists, Forbidden, NotFound
 from cotenant.drivers.kube.kinds.custom.autonomy import API_VERSION, AUTONOMIES, KIND, read_autonomy
-from cotenant.model.autonomy.autonomy import Action, Autonomy
+from cotenant.model.autonomy.autonomy import Action, Autonomy, Freeze
 from cotenant.model.errors import InvalidInput, Permanent
 
 T = TypeVar("T")
@@ -76,7 +77,10 @@ async def freeze(
     try:
         await client.create(AUTONOMIES, "", {**body, "spec": known})
     except AlreadyExists:
-        there = [found for found in map(read_autonomy, await client.all_of(AUTONOMIES)) if found.name == FREEZE]
+        try:
+            there = [found for found in map(read_autonomy, await client.all_of(AUTONOMIES)) if found.name == FREEZE]
+        except Forbidden:
+            there = [Autonomy(FREEZE, freeze=Freeze(""))]
         for found in there:  # one without a freeze, or gone meanwhile, has nothing to add
             if found.freeze is not None:
                 spec = _spec(why, by, _both(namespaces, found.namespaces), _both(actions, found.actions))
