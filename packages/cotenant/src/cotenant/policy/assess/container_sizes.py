@@ -88,6 +88,9 @@ def container_size(
         why.append(held.memory)
     for bound in bounds:
         found = _bounded(found, bound, why)
+    was_m, then_m = now.cpu_request_m or 0, found.cpu_request_m or 0
+    if now.is_guaranteed and was_m and was_m % 1000 == 0 and then_m % 1000:
+        why.append("no whole number of CPUs: a kubelet whose CPU manager is static gives it none of its own any more")
     for basis, resource in ((cpu, "CPU"), (memory, "memory")):
         if basis.left_out:
             why.append(f"{basis.left_out} values of {resource} above what its node has were left out: counters jumped")

@@ -45,7 +45,7 @@ def written(form: str, advice: Advice) -> str:
     for workload, found in _by_workload(advice).items():
         namespace, kind, name = workload.split("/", 2)
         ours = [one for one in found if one.differs]
-        comments = list(_comments(found))
+        comments = list(_comments(found, advice.currency))
         if not ours or kind not in CHANGEABLE:
             if ours:
                 comments.append(f"not written: the template of a {kind} cannot be changed")
@@ -63,6 +63,20 @@ def written(form: str, advice: Advice) -> str:
     return "\n".join(parts) + "\n"
 
 
+def costs(one: Recommendation, currency: str) -> Iterator[str]:
+    """What the last week would have been at this size, and what a week saves."""
+    week = one.week
+    if week is not None and week.minutes > 0:
+        yield (
+            f"last week at this size, of {week.minutes:,.0f} replica-minutes: {week.squeezed:,.0f} above the CPU "
+            f"request, {week.throttled:,.0f} throttled, {week.evictable:,.0f} above the memory request, "
+            f"{week.killed:,.0f} out of memory"
+        )
+    if one.money_week is not None:
+        word = "saves" if one.money_week >= 0 else "costs"
+        yield f"{word} {abs(one.money_week):,.2f} {currency} a week"
+
+
 def _head(advice: Advice) -> Iterator[str]:
     yield f"cotenant profile recommend: sizes at a risk of {100 * advice.risk:g} %"
     yield printable(advice.source or "nothing is known of use over time")
@@ -76,13 +90,13 @@ def _by_workload(advice: Advice) -> Mapping[str, list[Recommendation]]:
     return found
 
 
-def _comments(found: Sequence[Recommendation]) -> Iterator[str]:
+def _comments(found: Sequence[Recommendation], currency: str) -> Iterator[str]:
     for one in found:
         if one.cpu is not None:
             yield f"{one.container}: CPU set by {one.cpu.set_by}, by {one.cpu.rule}"
         if one.memory is not None:
             yield f"{one.container}: memory set by {one.memory.set_by}, by {one.memory.rule}"
-        yield from (f"{one.container}: {why}" for why in one.why)
+        yield from (f"{one.container}: {said}" for said in (*costs(one, currency), *one.why))
 
 
 def _spec(found: Sequence[Recommendation]) -> dict[str, object]:
