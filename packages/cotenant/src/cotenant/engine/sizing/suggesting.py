@@ -7,7 +7,7 @@ until the next.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from hashlib import sha256
 
@@ -257,7 +257,18 @@ def _undo(scene: SizingScene, applied: Suggestion, now_s: float, why: str, by: s
         why=why, ending=SizingOutcome.UNDONE, broke_objective=bool(scene.objective_burns) and by == LATE,
     )  # fmt: skip
     status = scene.sizing.status
-    return replace(status, state="changing", message="", change=change, applied=None, suggestion=None)
+    earlier = _proven_before(status.receipts, applied)
+    return replace(status, state="changing", message="", change=change, applied=earlier, suggestion=None)
+
+
+def _proven_before(receipts: Sequence[SizingReceipt], applied: Suggestion) -> Suggestion | None:
+    """The change that brought about what an undoing leads back to, where that was not taken back itself."""
+    undone = {receipt.id for receipt in receipts if receipt.outcome is SizingOutcome.UNDONE}
+    for found in receipts:
+        is_kept = found.outcome is SizingOutcome.DONE and found.id not in {applied.id, *undone}
+        if is_kept and found.after == applied.before:
+            return Suggestion(found.id, found.before, found.after)
+    return None
 
 
 def ended(
