@@ -47,9 +47,11 @@ def autonomy(*, kubeconfig: Kubeconfig = None, context: Context = "", json: Json
     """How far the movers may go, when, what is frozen, and what sizes and moves have earned by namespace,
     and lending by pool.
     """
+    import time
+
     from cotenant.cli.ask import autonomy_showing
     from cotenant.services.autonomy.freezing import AutonomyClient
     from cotenant.services.autonomy.standing import earned_by_namespace
 
     found = AutonomyClient(kubeconfig, context).all()
-    return autonomy_showing.show(found, earned_by_namespace(kubeconfig, context), json)
+    return autonomy_showing.show(found, earned_by_namespace(kubeconfig, context), json, time.time())

@@ -9,10 +9,13 @@ import msgspec
 from cotenant.cli.tables import print_folded, print_words
 from cotenant.model.autonomy.autonomy import Action, Autonomy
 from cotenant.policy.autonomy.ladder import Earned
+from cotenant.policy.autonomy.permission import may_begin_by
 
 
-def show(objects: Sequence[Autonomy], earned: Mapping[Action, Mapping[str, Earned]], as_json: bool) -> int:
-    """Print; returns the exit status."""
+def show(
+    objects: Sequence[Autonomy], earned: Mapping[Action, Mapping[str, Earned]], as_json: bool, now_s: float
+) -> int:
+    """Print; returns the exit status. `now_s`: Unix time, of which it is said whether something may be begun."""
     if as_json:
         rows = [
             {
@@ -22,6 +25,7 @@ def show(objects: Sequence[Autonomy], earned: Mapping[Action, Mapping[str, Earne
                 "ceiling": found.ceiling.name.lower(),
                 "windows": len(found.windows),
                 "blackouts": len(found.blackouts),
+                "mayBegin": may_begin_by(found, now_s),
                 "freeze": found.freeze,
                 "wrong": found.wrong,
             }
@@ -50,7 +54,7 @@ def show(objects: Sequence[Autonomy], earned: Mapping[Action, Mapping[str, Earne
                     ", ".join(sorted(found.namespaces)) or "all",
                     ", ".join(sorted(found.actions)) or "all",
                     found.ceiling.name.lower(),
-                    str(len(found.windows)) if found.windows else "any time",
+                    _windows(found, now_s),
                     f"by {found.freeze.by or 'nobody named'}: {found.freeze.why}" if found.freeze else "-",
                 )
                 for found in objects
@@ -70,6 +74,11 @@ def show(objects: Sequence[Autonomy], earned: Mapping[Action, Mapping[str, Earne
                 ],
             )
     return 0
+
+
+def _windows(found: Autonomy, now_s: float) -> str:
+    said = str(len(found.windows)) if found.windows else "any time"
+    return said if may_begin_by(found, now_s) else f"{said}, closed now"
 
 
 def _fields(one: Earned) -> dict[str, object]:

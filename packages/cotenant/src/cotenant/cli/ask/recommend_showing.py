@@ -16,7 +16,7 @@ from cotenant.model.sizes.recommendation import Recommendation, SizeBackTest, Si
 from cotenant.services.assess.assess_arguments import ReadArguments
 from cotenant.services.assess.copy_reading import read_files, read_use
 from cotenant.services.prices import price_table
-from cotenant.services.sizes.forms import written
+from cotenant.services.sizes.forms import costs, written
 from cotenant.services.sizes.recommending import Advice, SizeQuery, advise
 from cotenant.services.sizes.size_facts import SizedCluster, read_sized_cluster, sized_copy
 
@@ -91,18 +91,8 @@ def _explain(one: Recommendation, advice: Advice) -> None:
         print_folded(f"  CPU: {_basis(one.cpu, 'm')}")
     if one.memory is not None:
         print_folded(f"  memory: {_basis(one.memory, ' MiB')}")
-    if one.week is not None and one.week.minutes > 0:
-        week = one.week
-        print_folded(
-            f"  last week at this size, of {week.minutes:,.0f} replica-minutes: {week.squeezed:,.0f} above the CPU "
-            f"request, {week.throttled:,.0f} throttled, {week.evictable:,.0f} above the memory request, "
-            f"{week.killed:,.0f} out of memory"
-        )
-    if one.money_week is not None:
-        word = "saves" if one.money_week >= 0 else "costs"
-        print_folded(f"  {word} {abs(one.money_week):,.2f} {advice.currency} a week")
-    for why in one.why:
-        print_folded(f"  {why}")
+    for said in (*costs(one, advice.currency), *one.why):
+        print_folded(f"  {said}")
 
 
 def _basis(basis: SizeBasis, unit: str) -> str:

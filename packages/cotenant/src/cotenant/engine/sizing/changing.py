@@ -247,6 +247,9 @@ def spread(scene: SizingScene, left: Set[str] = frozenset()) -> tuple[ResizePod,
         return ()
     # what pods are made with, and what earlier changes gave: the template may be either by now
     status = scene.sizing.status
+    ending = next((receipt.outcome for receipt in status.receipts if receipt.id == applied.id), SizingOutcome.DONE)
+    if ending is SizingOutcome.STOPPED:
+        return ()  # it stands so that it can be undone; it was never proven
     kept = [receipt for receipt in status.receipts if receipt.outcome is SizingOutcome.DONE]
     made = {status.template or applied.before}
     made |= {size for receipt in kept for size in (receipt.before, receipt.after)}
@@ -254,7 +257,7 @@ def spread(scene: SizingScene, left: Set[str] = frozenset()) -> tuple[ResizePod,
     for pod in sorted(scene.pods.values(), key=lambda pod: pod.name):
         if pod.uid in left:
             continue
-        if len(pod.containers) == 1 and pod.containers[0].size in made and not pod.pending:
+        if pod.is_of_one_container and not pod.has_pod_resources and pod.containers[0].size in made and not pod.pending:
             return (_resize(scene, pod, applied.after),)
     return ()
 
@@ -266,7 +269,7 @@ def late_anew(scene: SizingScene, since_s: Mapping[str, float], now_s: float) ->
     applied, patience_s = scene.sizing.status.applied, scene.sizing.patience_s
     found = []
     for uid, pod in scene.pods.items():
-        if applied is None or len(pod.containers) != 1 or now_s - since_s.get(uid, now_s) <= patience_s:
+        if applied is None or not pod.is_of_one_container or now_s - since_s.get(uid, now_s) <= patience_s:
             continue
         size, there = pod.containers[0].size, pod.containers[0].allocated
         if size == applied.after and there is not None and there != size:

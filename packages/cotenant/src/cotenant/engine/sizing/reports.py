@@ -58,7 +58,7 @@ def _memory_limit_bytes(pod: SizedPod) -> int | None:
     """What its only container may use at most, by what was asked or what is in place; None = no limit, or several
     containers.
     """
-    if len(pod.containers) != 1:
+    if not pod.is_of_one_container:
         return None
     (container,) = pod.containers
     asked = container.size.memory_limit_bytes

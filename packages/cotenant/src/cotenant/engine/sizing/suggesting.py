@@ -7,7 +7,7 @@ until the next.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from hashlib import sha256
 
@@ -28,7 +28,7 @@ from cotenant.model.sizes.right_sizing import (
     Touched,
 )
 from cotenant.policy.assess.container_sizes import HeldResources, container_size
-from cotenant.policy.assess.heap_floor import heap_floor
+from cotenant.policy.assess.heap_floor import heap_floor, highest_floor, lack_floor
 from cotenant.policy.assess.predictor import Past
 from cotenant.policy.assess.replica_sizes import replica_sizes
 from cotenant.policy.sizing.proof import Sign, harm_at_once
@@ -52,8 +52,7 @@ def idle(scene: SizingScene, now_s: float) -> SizingStatus:
         return replace(status, state="off", message=scene.permission.why, suggestion=None)
     if not scene.pods:
         return replace(status, state="waiting", message="the workload has no running pods", suggestion=None)
-    if any(len(pod.containers) != 1 for pod in scene.pods.values()):
-        said = "pods of several containers are not resized: measurements are of whole pods"
+    if said := _not_sized(scene.pods):
         return replace(status, state="waiting", message=said, suggestion=None)
     status = _suggested(scene, now_s)
     found = status.suggestion
@@ -75,6 +74,15 @@ def idle(scene: SizingScene, now_s: float) -> SizingStatus:
     if why := _not_now(scene):
         return replace(status, state="waiting", message=why)
     return begun(scene, status, found, now_s)
+
+
+def _not_sized(pods: Mapping[str, SizedPod]) -> str:
+    """Why no size is found for such pods; "" = one may be."""
+    if not all(pod.is_of_one_container for pod in pods.values()):
+        return "pods of several containers, sidecars too, are not resized: measurements are of whole pods"
+    if any(pod.has_pod_resources for pod in pods.values()):
+        return "pods with amounts of the whole pod (spec.resources) are not resized"
+    return ""
 
 
 def _waiting_anew(scene: SizingScene) -> str:
@@ -130,7 +138,9 @@ def _sized(scene: SizingScene, container: SizedContainer) -> tuple[ContainerSize
     cpu, memory = found
     if cpu is None or memory is None:
         return "nothing is known of its use"
-    goal, why = container_size(container.size, cpu, memory, heap_floor(container.program), scene.held)
+    own = [pod.containers[0] for pod in scene.pods.values()]
+    floor = highest_floor([*(heap_floor(one.program) for one in own), lack_floor(own)])
+    goal, why = container_size(container.size, cpu, memory, floor, scene.held)
     after, kept = reachable(container, goal)
     set_by = (f"CPU set by {cpu.set_by}", f"memory set by {memory.set_by}")
     return after, (*set_by, *why, *kept)
@@ -247,7 +257,18 @@ def _undo(scene: SizingScene, applied: Suggestion, now_s: float, why: str, by: s
         why=why, ending=SizingOutcome.UNDONE, broke_objective=bool(scene.objective_burns) and by == LATE,
     )  # fmt: skip
     status = scene.sizing.status
-    return replace(status, state="changing", message="", change=change, applied=None, suggestion=None)
+    earlier = _proven_before(status.receipts, applied)
+    return replace(status, state="changing", message="", change=change, applied=earlier, suggestion=None)
+
+
+def _proven_before(receipts: Sequence[SizingReceipt], applied: Suggestion) -> Suggestion | None:
+    """The change that brought about what an undoing leads back to, where that was not taken back itself."""
+    undone = {receipt.id for receipt in receipts if receipt.outcome is SizingOutcome.UNDONE}
+    for found in receipts:
+        is_kept = found.outcome is SizingOutcome.DONE and found.id not in {applied.id, *undone}
+        if is_kept and found.after == applied.before:
+            return Suggestion(found.id, found.before, found.after)
+    return None
 
 
 def ended(

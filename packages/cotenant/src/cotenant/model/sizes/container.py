@@ -49,6 +49,7 @@ class ContainerProgram:
     env: tuple[tuple[str, str | None], ...] = ()
     has_more_env: bool = False  # from whole ConfigMaps or Secrets, whose names are not known here
     is_known: bool = True  # False: a copy without arguments and environment
+    is_cut: bool = False  # longer than what is read
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +86,15 @@ class SizedPod:
     progress_error: str = ""
     resized_by_others_s: float = -inf  # when somebody else set an amount in place that it still has; Unix time
     allocated_by: tuple[str, ...] = ()  # resources of which a scheduler gave it CPUs or NUMA nodes of its own
+    has_sidecars: bool = False  # init containers that go on beside the main ones
+    has_pod_resources: bool = False  # amounts of the whole pod are set: those of its containers are within them
 
     @property
     def key(self) -> str:
         """namespace/name."""
         return f"{self.namespace}/{self.name}"
+
+    @property
+    def is_of_one_container(self) -> bool:
+        """Whether what is measured of the whole pod is of its only container."""
+        return len(self.containers) == 1 and not self.has_sidecars

@@ -88,6 +88,9 @@ def container_size(
         why.append(held.memory)
     for bound in bounds:
         found = _bounded(found, bound, why)
+    was_m, then_m = now.cpu_request_m or 0, found.cpu_request_m or 0
+    if now.is_guaranteed and was_m and was_m % 1000 == 0 and then_m % 1000:
+        why.append("no whole number of CPUs: a kubelet whose CPU manager is static gives it none of its own any more")
     for basis, resource in ((cpu, "CPU"), (memory, "memory")):
         if basis.left_out:
             why.append(f"{basis.left_out} values of {resource} above what its node has were left out: counters jumped")
@@ -129,6 +132,8 @@ def _floored(found: ContainerSize, now: ContainerSize, floor: HeapFloor, why: li
         min_limit = max(min_limit, now.memory_limit_bytes or 0)
     if floor.keeps_limit:
         min_limit = max(min_limit, now.memory_limit_bytes or 0)
+        told = up(floor.share * (now.memory_limit_bytes or 0), 1)
+        min_request = max(min_request, min(told, now.memory_request_bytes or 0))
         if now.is_guaranteed:
             min_request = min_limit
     raised_request = None if request is None else up(max(request, min_request), 1)

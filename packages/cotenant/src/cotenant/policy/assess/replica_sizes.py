@@ -228,4 +228,4 @@ def hours_that_set(use: Float32, start_s: float, step_s: float, size: float) -> 
     days = sorted(hours)[:_MAX_HOURS]
     shown = ", ".join(f"{_WEEKDAYS[day]} {ranges(sorted(hours[day]))}h" for day in days)
     more = f" and {len(hours) - len(days)} more days" if len(hours) > len(days) else ""
-    return f"{shown}{more} (highest {when:%Y-%m-%d %H:%M})"
+    return f"{shown}{more} (highest {when:%Y-%m-%d %H:%M} UTC)"

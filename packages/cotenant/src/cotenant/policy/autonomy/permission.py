@@ -41,6 +41,12 @@ def permission(objects: Iterable[Autonomy], action: Action, namespace: str, now_
     return Permission(rung, may_begin, is_frozen, "; ".join(reasons))
 
 
+def may_begin_by(found: Autonomy, now_s: float) -> bool:
+    """Whether an object's windows and blackouts let something be begun at this Unix time."""
+    is_out = any(blackout.from_s <= now_s < blackout.until_s for blackout in found.blackouts)
+    return not is_out and (not found.windows or any(is_open(window, now_s) for window in found.windows))
+
+
 def is_open(window: ActionWindow, now_s: float) -> bool:
     """Whether a window is open at this Unix time."""
     here = datetime.fromtimestamp(now_s, window.zone)

@@ -8,7 +8,8 @@ Limits: no paging, one request a question.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -25,6 +26,7 @@ from cotenant.model.sizes.container import ContainerSize
 from cotenant.model.sizes.right_sizing import RightSizing, SizingMode
 
 T = TypeVar("T")
+_log = logging.getLogger(__name__)
 _NONE = "the cluster has no kind RightSizing: cotenant crds | kubectl apply --server-side -f -"
 
 
@@ -48,7 +50,7 @@ class SizingClient:
             except NotFound as error:
                 raise Permanent(_NONE) from error
             found = msgspec.json.decode(body, type=_List).items
-            return sorted(map(read_right_sizing, found), key=lambda sizing: sizing.key)
+            return sorted(read_sizings(found), key=lambda sizing: sizing.key)
 
         return self._ask(ask)
 
@@ -68,6 +70,17 @@ class SizingClient:
                 return await question(client)
 
         return asyncio.run(run())
+
+
+def read_sizings(objects: Iterable[RightSizingObject]) -> list[RightSizing]:
+    """Those that can be read; the others are logged: one that somebody else wrote to must not hide all receipts."""
+    found = []
+    for stored in objects:
+        try:
+            found.append(read_right_sizing(stored))
+        except InvalidInput as error:
+            _log.warning("RightSizing %s/%s: %s", stored.metadata.namespace, stored.metadata.name, error)
+    return found
 
 
 async def approve_size(client: Client, key: str, id_: str, by: str) -> RightSizing:

@@ -14,7 +14,7 @@ from cotenant.drivers.kube.client.client import Client
 from cotenant.drivers.kube.client.errors import NotFound
 from cotenant.drivers.kube.kinds.custom.migration_job import MIGRATION_JOBS
 from cotenant.drivers.kube.kinds.custom.pool_lending import POOL_LENDINGS, read_pool_lending
-from cotenant.drivers.kube.kinds.custom.right_sizing import RIGHT_SIZINGS, read_right_sizing
+from cotenant.drivers.kube.kinds.custom.right_sizing import RIGHT_SIZINGS
 from cotenant.drivers.kube.kinds.kind import Kind
 from cotenant.engine.migration.outcomes import outcome_of
 from cotenant.engine.sizing.outcomes import judged
@@ -25,6 +25,7 @@ from cotenant.model.sizes.right_sizing import RightSizing
 from cotenant.policy.autonomy.ladder import Earned, JudgedChange, LadderSettings, earned
 from cotenant.policy.autonomy.lending import standing
 from cotenant.services.autonomy.moves import read_jobs
+from cotenant.services.autonomy.sizes import read_sizings
 
 T = TypeVar("T", bound=ApiObject)
 
@@ -37,7 +38,7 @@ def earned_by_namespace(kubeconfig: Path | None, context: str) -> Mapping[Action
     async def ask() -> Mapping[Action, Mapping[str, Earned]]:
         access = load_access(kubeconfig, context)
         async with Client(access, qps=50.0, burst=10, in_flight=2, user_agent="cotenant-autonomy") as client:
-            sizings = [read_right_sizing(found) for found in await _installed(client, RIGHT_SIZINGS)]
+            sizings = read_sizings(await _installed(client, RIGHT_SIZINGS))
             jobs = read_jobs(await _installed(client, MIGRATION_JOBS))
             pools = [read_pool_lending(found) for found in await _installed(client, POOL_LENDINGS)]
         return earned_of(sizings, jobs, pools, time.time())

@@ -2,26 +2,26 @@
 
 Replicas of a workload share one template, so one size is found for all of them, by the worst replica at each step; pods
 that are gone count with their use. Limits: a LimitRange of whole pods is applied to pods of one container and named for
-others; a history of whole pods says nothing of a container among several.
+others; a history of whole pods says nothing of a container among several, sidecars among them.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import nan
 
 import numpy as np
 
 from cotenant.drivers.kube.kinds.namespace_limits import AutoscalerObject, LimitRangeItem, scaled_by
-from cotenant.model.arrays import Float, Int
+from cotenant.model.arrays import Float
 from cotenant.model.assess.history import AssessedHistory, Float32, PodHistory
 from cotenant.model.assess.prices import NodePrice, PriceTable
 from cotenant.model.errors import InvalidInput
 from cotenant.model.quantities import milli, parse_quantity, whole
 from cotenant.model.resources import CPU_NAME, MEMORY_NAME
-from cotenant.model.sizes.container import ContainerProgram, ContainerSize, SizedPod
+from cotenant.model.sizes.container import ContainerSize, SizedContainer, SizedPod
 from cotenant.model.sizes.recommendation import Recommendation, SizeBasis
 from cotenant.policy.assess.container_sizes import (
     ContainerBounds,
@@ -30,7 +30,7 @@ from cotenant.policy.assess.container_sizes import (
     held_by_autoscaler,
     past_week,
 )
-from cotenant.policy.assess.heap_floor import MIB, heap_floor
+from cotenant.policy.assess.heap_floor import MIB, heap_floor, highest_floor, lack_floor
 from cotenant.policy.assess.predictor import Past
 from cotenant.policy.assess.replica_sizes import replica_sizes, worst_replica
 from cotenant.services.sizes.size_facts import SizedCluster
@@ -66,7 +66,7 @@ class _Group:
     container: str
     pods: list[SizedPod]
     sizes: Counter[ContainerSize]
-    program: ContainerProgram
+    containers: list[SizedContainer]  # of each pod
     is_alone: bool  # the only container of its pods
 
     @property
@@ -103,7 +103,7 @@ def advise(
         known_s = _known_s(cpu[at], use.step_s)
         own = of_rows[at]
         found.append(
-            _one(group, cluster, both[0][at], both[1][at], use, own, known_s, wanted, prices)
+            _one(group, cluster, both[0][at], both[1][at], use, own, (capacity[0][at], capacity[1][at]), prices)
             if known_s >= wanted.min_history_s
             else _without(group, _too_short(known_s, group, wanted))
         )
@@ -123,10 +123,11 @@ def _groups(cluster: SizedCluster, only: str) -> list[_Group]:
         for container in pod.containers:
             group = found.get((workload, container.name))
             if group is None:
-                alone = len(pod.containers) == 1
-                group = _Group(workload, container.name, [], Counter(), container.program, alone)
+                group = _Group(workload, container.name, [], Counter(), [], is_alone=True)
                 found[workload, container.name] = group
             group.pods.append(pod)
+            group.containers.append(container)
+            group.is_alone &= pod.is_of_one_container
             group.sizes[container.size] += 1
     return [found[key] for key in sorted(found)]
 
@@ -156,8 +157,14 @@ def _capacity(groups: Sequence[_Group], cluster: SizedCluster) -> tuple[Float, F
 
 
 def _known_s(values: Float32, step_s: float) -> float:
-    known: Int = np.flatnonzero(~np.isnan(values))
-    return float(known[-1] - known[0] + 1) * step_s if len(known) else 0.0
+    """Of steps with a value: two hours of use a day apart are two hours."""
+    return float((~np.isnan(values)).sum()) * step_s
+
+
+def _possible(use: Float32, capacity: float) -> Float32:
+    """Without what no node of the workload has: a counter jumped, and nobody was squeezed by that."""
+    with np.errstate(invalid="ignore"):
+        return np.where((use > capacity) | (use < 0), np.float32(np.nan), use)
 
 
 def _too_short(known_s: float, group: _Group, wanted: SizeQuery) -> str:
@@ -174,21 +181,23 @@ def _one(
     memory: SizeBasis | None,
     use: AssessedHistory,
     rows: Sequence[int],
-    known_s: float,
-    wanted: SizeQuery,
+    capacity: tuple[float, float],
     prices: PriceTable | None,
 ) -> Recommendation:
     before = group.size
+    if any(pod.has_pod_resources for pod in group.pods):
+        return _without(group, "its pods set amounts of the whole pod (spec.resources), and a container's are within")
     if cpu is None or memory is None:
         return _without(group, f"nothing is known of its use of {'CPU' if cpu is None else 'memory'}")
     why: tuple[str, ...]
-    after, why = container_size(
-        before, cpu, memory, heap_floor(group.program), _held(group, cluster.autoscalers), _bounds(group, cluster)
-    )
+    floor = highest_floor([*(heap_floor(one.program) for one in group.containers), lack_floor(group.containers)])
+    after, why = container_size(before, cpu, memory, floor, _held(group, cluster.autoscalers), _bounds(group, cluster))
+    why = (*why, *_of_whole_pods(group, cluster))
     if len(group.sizes) > 1:
         why = (*why, f"its pods have {len(group.sizes)} different sizes: compared with the most frequent")
     own = list(rows)
-    week = past_week(use.cpu_m[own], use.memory_mib[own], use.step_s, after)
+    possible = [_possible(row[own], has) for row, has in zip((use.cpu_m, use.memory_mib), capacity, strict=True)]
+    week = past_week(possible[0], possible[1], use.step_s, after)
     money = _money(group, cluster, before, after, prices)
     return Recommendation(
         group.workload, group.container, len(group.pods), before, after, why, cpu, memory, week, money
@@ -219,6 +228,16 @@ def _bounds(group: _Group, cluster: SizedCluster) -> Iterable[ContainerBounds]:
         for item in limit_range.spec.limits or ():
             if item.type == "Container" or (item.type == "Pod" and group.is_alone):
                 yield _bounds_of(f"LimitRange {limit_range.metadata.name}", item)
+
+
+def _of_whole_pods(group: _Group, cluster: SizedCluster) -> Iterator[str]:
+    """What bounds the pods of several containers, of which no container's share is known."""
+    namespace = group.workload.partition("/")[0]
+    for limit_range in () if group.is_alone else cluster.limit_ranges:
+        if limit_range.metadata.namespace == namespace and any(
+            item.type == "Pod" for item in limit_range.spec.limits or ()
+        ):
+            yield f"LimitRange {limit_range.metadata.name} bounds whole pods: not considered for one of its containers"
 
 
 def _bounds_of(name: str, item: LimitRangeItem) -> ContainerBounds:

@@ -346,6 +346,9 @@ def test_pods_made_anew_get_the_proven_size_one_at_a_time() -> None:
     assert spread_of(pods, template=GOAL) == []
     two = replace(pods[0], containers=pods[0].containers * 2)
     assert spread_of([two]) == []
+    for outcome, given in ((SizingOutcome.DONE, [("b", GOAL)]), (SizingOutcome.STOPPED, [])):
+        later = SizingReceipt("x", "t", SizingOutcome.GIVEN_UP, BIG, STEP, "", "", 1)
+        assert spread_of(pods, receipts=(later, SizingReceipt("id", "t", outcome, BIG, GOAL, "", "", 1))) == given
 
 
 # ---- receipts

@@ -42,12 +42,21 @@ def test_guaranteed_stays_guaranteed_with_the_reserve_in_both() -> None:
     assert found.is_guaranteed
 
 
+@pytest.mark.parametrize(("cpu_m", "is_said"), [(3000, True), (2500, False)])
+def test_it_is_said_where_a_container_would_lose_cpus_of_its_own(cpu_m: int, is_said: bool) -> None:
+    now = ContainerSize(cpu_m, cpu_m, 4096 * MIB, 4096 * MIB)
+    _, why = container_size(now, CPU, MEMORY)
+    assert any("none of its own any more" in one for one in why) is is_said
+
+
 @pytest.mark.parametrize(
     ("floor", "request_mib", "limit_mib"),
     [
         (HeapFloor(2560 * MIB, why="told"), 2560, 2560),
         (HeapFloor(1100 * MIB, why="told"), 1100, 1200),
         (HeapFloor(keeps_limit=True, why="told"), 901, 8192),
+        (HeapFloor(keeps_limit=True, why="told", share=0.25), 2048, 8192),
+        (HeapFloor(keeps_limit=True, why="told", share=0.75), 4096, 8192),  # never above what is requested now
         (HeapFloor(keeps_all=True, why="told"), 4096, 8192),
     ],
 )

@@ -25,6 +25,21 @@ def program(line: str, **env: str | None) -> ContainerProgram:
         (program("npm start", NODE_OPTIONS="--max-old-space-size=400"), 500, "node was told"),
         (program("celery worker --max-memory-per-child=204800 --concurrency=4"), 800, "Celery was told 200 MiB"),
         (program("uwsgi --reload-on-rss 256 --processes 3"), 768, "uWSGI was told 256 MiB for each of 3"),
+        # the runtime reads this variable last, so the command does not win
+        (program("java -Xmx1g -jar a.jar", _JAVA_OPTIONS="-Xmx4g"), 5120, "a heap of 4,096 MiB"),
+        (
+            program("run.sh", A_OPTS="-Xmx4g", B_JAVA_OPTS="-Xmx1g"),
+            5120,
+            "a heap of 4,096 MiB",
+        ),  # in no order
+        (program("run.sh", SIZE="2g", JAVA_OPTS="-Xmx$(SIZE)"), 2560, "a heap of 2,048 MiB"),
+        (ContainerProgram(("sh", "-c", "exec java -Xmx${SIZE} -jar a.jar"), (("SIZE", "2g"),)), 2560, "2,048 MiB"),
+        (ContainerProgram(("sh", "-c", 'exec java -Xmx"$SIZE" -jar a.jar'), (("SIZE", "2g"),)), 2560, "2,048 MiB"),
+        (ContainerProgram(("sh", "-c", "GOMEMLIMIT=900MiB exec /server")), 990, "GOMEMLIMIT is 900 MiB"),
+        (program("run.sh", MAX_HEAP_SIZE="4G"), 5120, "a heap of 4,096 MiB"),
+        (program("uwsgi", UWSGI_RELOAD_ON_RSS="256", UWSGI_WORKERS="3"), 768, "256 MiB for each of 3"),
+        (program("celery worker --max-memory-per-child=204800 --autoscale=10,3"), 2000, "200 MiB for each of 10"),
+        (program("java -Xmx1g -jar a.jar", GOMEMLIMIT="4GiB"), 4506, "GOMEMLIMIT is 4,096 MiB"),
     ],
 )
 def test_a_fixed_amount_is_a_floor(told: ContainerProgram, floor_mib: int, why: str) -> None:
@@ -40,6 +55,10 @@ def test_a_fixed_amount_is_a_floor(told: ContainerProgram, floor_mib: int, why: 
         program("java -XX:MaxRAMPercentage=75.0 -jar a.jar"),
         program("/usr/bin/java -jar a.jar"),  # 25 % of the limit, by default
         program("run.sh", JDK_JAVA_OPTIONS="-XX:MaxRAMPercentage=80"),
+        program("run.sh", JAVA_TOOL_OPTIONS="-XX:+UseG1GC"),  # started by the image
+        program("run.sh", JAVA_OPTS="-Duser.timezone=UTC"),
+        ContainerProgram(("sh", "-c", "exec java -jar a.jar")),
+        program("node --max-old-space-size-percentage=50 a.js"),
     ],
 )
 def test_a_share_of_the_limit_keeps_the_limit(told: ContainerProgram) -> None:
@@ -56,12 +75,38 @@ def test_a_share_of_the_limit_keeps_the_limit(told: ContainerProgram) -> None:
         (ContainerProgram(("run.sh",), (), has_more_env=True), "a whole ConfigMap or Secret"),
         (ContainerProgram(is_known=False), "the copy has no arguments"),
         (program("celery worker --max-memory-per-child=204800"), "no fixed number"),
+        (program("java -Xmx$(HEAP) -jar a.jar", HEAP=None), "the value of -Xmx is taken from elsewhere"),
+        (program("java $(EXTRA) -jar a.jar", EXTRA=None), "the value of EXTRA is taken from elsewhere"),
+        (ContainerProgram(("sh", "-c", "java -Xmx${HEAP:-1g} -jar a.jar")), "the value of -Xmx"),
+        (program("/server", GOMEMLIMIT="$(LIMIT)", LIMIT=None), "the value of GOMEMLIMIT"),
+        (program("node --max-old-space-size=$(OLD) a.js"), "the value of --max-old-space-size"),
+        (ContainerProgram(("sh", "-c", "a long script"), is_cut=True), "too long to be read whole"),
     ],
 )
 def test_what_cannot_be_read_keeps_all(told: ContainerProgram, why: str) -> None:
     found = heap_floor(told)
     assert found.keeps_all
     assert why in found.why
+
+
+def test_what_is_known_is_a_floor_also_where_something_else_is_not() -> None:
+    for told in (
+        program("java -Xmx2g -jar a.jar", JAVA_OPTS=None),
+        ContainerProgram(("java", "-Xmx2g"), (), has_more_env=True),
+    ):
+        found = heap_floor(told)
+        assert (found.bytes, found.keeps_all) == (2560 * MIB, True)
+
+
+def test_a_first_heap_is_a_floor_and_no_bound() -> None:
+    found = heap_floor(program("java -Xms2g -jar a.jar"))
+    assert (found.bytes, found.keeps_limit) == (2560 * MIB, True)
+    assert not heap_floor(program("java -Xms2g -Xmx2g -jar a.jar")).keeps_limit
+
+
+def test_a_share_that_was_written_is_told_and_the_usual_one_is_not() -> None:
+    assert heap_floor(program("java -XX:MaxRAMPercentage=75 -jar a.jar")).share == 0.75
+    assert heap_floor(program("java -jar a.jar")).share == 0.0
 
 
 @pytest.mark.parametrize(

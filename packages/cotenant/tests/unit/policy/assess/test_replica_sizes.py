@@ -97,7 +97,7 @@ def test_the_smallest_rule_that_kept_the_risk_is_taken_by_brute_force() -> None:
 def test_hours_are_named_by_weekday() -> None:
     use = np.full(48, 10.0, np.float32)
     use[[9, 10, 33]] = 100.0
-    assert hours_that_set(use, MONDAY_S, STEP_S, 100.0) == "Mon 9-10h, Tue 9h (highest 2026-01-05 09:00)"
+    assert hours_that_set(use, MONDAY_S, STEP_S, 100.0) == "Mon 9-10h, Tue 9h (highest 2026-01-05 09:00 UTC)"
 
 
 @pytest.mark.parametrize(("working", "off"), [(13, 1), (10, 4), (7, 7)])

@@ -72,6 +72,12 @@ def test_the_hour_that_is_set_back_lasts_twice() -> None:
     assert [is_open(early, begin + 1800 * half) for half in range(5)] == [True] * 4 + [False]
 
 
+def test_a_night_whose_clock_is_set_forward_is_an_hour_shorter() -> None:
+    saturday = ActionWindow(frozenset({5}), 22 * 60, 6 * 60, BERLIN)
+    begin = at("2026-03-28T22:00:00+01:00")
+    assert [is_open(saturday, begin + 3600 * hour) for hour in range(-1, 9)] == [False, *[True] * 7, False, False]
+
+
 def test_windows_of_two_objects_must_both_be_open() -> None:
     noon = ActionWindow(frozenset(range(7)), 720, 780, UTC)
     one = ActionWindow(frozenset(range(7)), 750, 840, UTC)

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from cotenant.drivers.kube.client.errors import AlreadyExists, NotFound
+from cotenant.drivers.kube.client.errors import AlreadyExists, Forbidden, NotFound
 from cotenant.model.autonomy.autonomy import Action
 from cotenant.model.errors import InvalidInput, Permanent
 from cotenant.services.autonomy import freezing, moves, standing
@@ -80,19 +80,53 @@ def freeze(name: str = "freeze") -> dict[str, Any]:
 MERGE = "application/merge-patch+json"
 
 
-def test_a_freeze_says_why_and_by_whom_and_a_second_one_takes_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_freeze_says_why_and_by_whom(monkeypatch: pytest.MonkeyPatch) -> None:
     server = asks(monkeypatch, Server(autonomies={}))
-    AutonomyClient().freeze("night", "ada")
     AutonomyClient().freeze("day", "bob", ("shop",), ("moves", "sizes"))
+    asked = {"freeze": {"why": "day", "by": "bob"}, "namespaces": ["shop"], "actions": ["moves", "sizes"]}
+    assert server.writes == [("create", asked)]
+
+
+@pytest.mark.parametrize(
+    ("namespaces", "actions", "then"),
+    [
+        # a merge takes what is null away: all of them stay frozen, whatever the second asks for
+        (None, None, (None, None)),
+        (["web"], None, (["shop", "web"], None)),
+        (["web"], ["moves", "lending"], (["shop", "web"], ["lending", "moves", "sizes"])),
+    ],
+)
+def test_a_second_freeze_adds_to_the_first(
+    monkeypatch: pytest.MonkeyPatch,
+    namespaces: list[str] | None,
+    actions: list[str] | None,
+    then: tuple[list[str] | None, list[str] | None],
+) -> None:
+    of = {"freeze": {"why": "night", "by": "ada"}, "namespaces": namespaces, "actions": actions}
+    server = asks(monkeypatch, Server(autonomies={"freeze": {"metadata": {"name": "freeze"}, "spec": of}}))
+    AutonomyClient().freeze("day", "bob", ("shop",), ("moves", "sizes"))
+    spec = {"freeze": {"why": "day", "by": "bob"}, "namespaces": then[0], "actions": then[1]}
+    assert server.writes == [(MERGE, {"spec": spec})]
+
+
+def test_whoever_may_not_read_what_is_frozen_freezes_everything(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Closed(Server):
+        async def all_of(self, kind: Any) -> list[Any]:
+            raise Forbidden("autonomies may not be listed")
+
+    server = asks(monkeypatch, Closed(autonomies={"freeze": freeze()}))
+    AutonomyClient().freeze("day", "bob", ("shop",))
+    assert server.writes == [
+        (MERGE, {"spec": {"freeze": {"why": "day", "by": "bob"}, "namespaces": None, "actions": None}})
+    ]
+
+
+def test_a_freeze_of_all_after_one_of_some_is_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    of = {"freeze": {"why": "night"}, "namespaces": ["shop"], "actions": ["sizes"]}
+    server = asks(monkeypatch, Server(autonomies={"freeze": {"metadata": {"name": "freeze"}, "spec": of}}))
     AutonomyClient().freeze("all", "eve")
     assert server.writes == [
-        ("create", {"freeze": {"why": "night", "by": "ada"}}),
-        (
-            MERGE,
-            {"spec": {"freeze": {"why": "day", "by": "bob"}, "namespaces": ["shop"], "actions": ["moves", "sizes"]}},
-        ),
-        # a merge takes what is null away: the third is of all namespaces again
-        (MERGE, {"spec": {"freeze": {"why": "all", "by": "eve"}, "namespaces": None, "actions": None}}),
+        (MERGE, {"spec": {"freeze": {"why": "all", "by": "eve"}, "namespaces": None, "actions": None}})
     ]
 
 
@@ -191,6 +225,7 @@ def test_namespaces_with_a_right_sizing_are_named_and_of_pools_those_with_a_day(
         return {"metadata": {"name": "web", "namespace": namespace, "uid": "u"}, "spec": {"workload": {"name": "web"}}}
 
     sizes = {"1": sizing("shop"), "2": sizing("bank"), "3": sizing("shop")}
+    sizes["4"] = {**sizing("lost"), "status": {"receipts": "none"}}  # not ours: it hides no other
     pools = {"idle": {"metadata": {"name": "idle", "uid": "u"}, "spec": {}, "status": {}}}
     asks(monkeypatch, Server(rightsizings=sizes, poollendings=pools, podmigrationjobs={"m": job("m")}))
     found = earned_by_namespace(None, "")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
@@ -21,6 +21,7 @@ PATH = "/apis/slo.cotenant.io/v1alpha1/namespaces/shop/rightsizings/cart"
 
 class Server(ThreadingHTTPServer):
     obj: dict[str, Any] | None = None
+    more: Sequence[Any] = ()
     patches: list[Any]
 
 
@@ -32,7 +33,7 @@ class _Handler(BaseHTTPRequestHandler):
         if obj is None or self.path not in (PATH, "/apis/slo.cotenant.io/v1alpha1/rightsizings"):
             self._answer(404, {"kind": "Status", "code": 404, "reason": "NotFound", "message": "not found"})
             return
-        self._answer(200, obj if self.path == PATH else {"items": [obj]})
+        self._answer(200, obj if self.path == PATH else {"items": [*self.server.more, obj]})
 
     def do_PATCH(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["content-length"])))
@@ -126,4 +127,11 @@ def test_what_is_not_there_is_named(server: Server, client: SizingClient) -> Non
     with pytest.raises(InvalidInput, match="NAMESPACE/NAME"):
         client.undo("cart", "abcdef12")
     put(server)
+    assert [sizing.key for sizing in client.all()] == ["shop/cart"]
+
+
+def test_one_whose_status_is_not_ours_hides_no_other(server: Server, client: SizingClient) -> None:
+    put(server)
+    assert server.obj is not None
+    server.more = [{"metadata": {"name": "lost", "namespace": "shop", "uid": "l"}, "status": {"receipts": "none"}}]
     assert [sizing.key for sizing in client.all()] == ["shop/cart"]

@@ -180,9 +180,12 @@ def test_different_sizes_of_one_workload_are_said() -> None:
 
 
 @pytest.mark.parametrize("form", ["patch", "vpa", "yaml"])
-def test_documents_say_what_is_set_and_why(form: str) -> None:
-    text = written(form, asked(TWO, history(("ns/a/app",))))
+def test_documents_say_what_is_set_and_why_and_what_it_costs(form: str) -> None:
+    prices = PriceTable("EUR", (), UnitPrices(0.03, 0.004))
+    text = written(form, asked(TWO, history(("ns/a/app",)), prices=prices))
     assert "# app: CPU set by Mon" in text
+    assert "# app: last week at this size, of 10,080 replica-minutes: 0 above the CPU request, 0 throttled" in text
+    assert "# app: saves " in text
     if form == "patch":
         assert 'kubectl -n ns patch deployment web --type strategic -p \'{"spec":' in text
         return
@@ -192,7 +195,8 @@ def test_documents_say_what_is_set_and_why(form: str) -> None:
         assert (document["kind"], container["name"]) == ("Deployment", "app")
         assert container["resources"]["limits"] == {"cpu": "4", "memory": "1200Mi"}
     else:
-        (policy,) = document["spec"]["resourcePolicy"]["containerPolicies"]
+        policy, others = document["spec"]["resourcePolicy"]["containerPolicies"]
+        assert others == {"containerName": "*", "mode": "Off"}
         assert policy["minAllowed"] == policy["maxAllowed"]
         assert document["spec"]["targetRef"] == {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}
 
@@ -215,3 +219,37 @@ def test_the_autoscaler_of_another_workload_holds_nothing() -> None:
         (free,) = asked(cluster(pod("a", app()), autoscalers=(other,)), history(("ns/a",))).recommendations
         assert free.after is not None
         assert (free.after.cpu_request_m or 0) < 1000
+
+
+def test_a_vpa_object_keeps_a_guaranteed_container_guaranteed() -> None:
+    same = ContainerSize(3000, 3000, 4096 * MIB, 4096 * MIB)
+    for size, values in ((same, "RequestsAndLimits"), (BIG, "RequestsOnly")):
+        of = cluster(pod("a", app(size=size)))
+        (document,) = yaml.safe_load_all(written("vpa", asked(of, history(("ns/a/app",)))))
+        policies = document["spec"]["resourcePolicy"]["containerPolicies"]
+        assert policies[0]["controlledValues"] == values
+
+
+def test_names_that_another_parser_takes_for_numbers_or_truths_are_quoted() -> None:
+    of = cluster(*(pod(name, app("1e3"), app("y"), app("0o7"), app("app")) for name in "ab"))
+    use = history(("ns/a/1e3", "ns/a/y", "ns/a/0o7", "ns/a/app"))
+    text = written("yaml", asked(of, use))
+    for name in ("'1e3'", "'y'", "'0o7'", "app"):
+        assert f"- name: {name}\n" in text
+    assert text.count("cpu: '4'") == 4
+
+
+def test_hours_of_use_days_apart_are_no_history_of_days() -> None:
+    use = history(("ns/a/app", "ns/b/app"))
+    use.use.cpu_m[:, 1:-1] = np.nan
+    (one,) = asked(TWO, use).recommendations
+    assert one.why == ("2 h of its use are known, a size needs 24 h",)
+
+
+def test_a_counter_that_jumped_squeezes_nobody_in_the_week_that_is_shown() -> None:
+    use = history(("ns/a/app", "ns/b/app"))
+    use.use.cpu_m[0, -5] = 4e9
+    use.use.memory_mib[1, -7] = 4e9
+    (one,) = asked(TWO, use).recommendations
+    assert one.week is not None
+    assert (one.week.squeezed, one.week.throttled, one.week.evictable, one.week.killed) == (0.0, 0.0, 0.0, 0.0)

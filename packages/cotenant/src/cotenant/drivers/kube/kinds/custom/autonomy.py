@@ -95,7 +95,7 @@ def _rung(value: object) -> AutonomyRung:
 def _window(written: object) -> ActionWindow:
     value = _mapping(written, "spec.windows")
     days = _texts(value.get("days", list(_DAYS)), "spec.windows.days")
-    if any(day not in _DAYS for day in days):
+    if not days or any(day not in _DAYS for day in days):  # without a day it would never open
         raise InvalidInput("spec.windows.days", days, ", ".join(_DAYS))
     return ActionWindow(
         frozenset(map(_DAYS.index, days)),

@@ -4,7 +4,7 @@ A struct of its own over the same kind: the scheduler's pods have no arguments, 
 copy of a cluster must not have them. What cannot be read of a container's amounts makes the pod unreadable, as a size
 that is wrong in one part is wrong. Who resized a pod is what the server notes of its writers (`managedFields`): an
 entry goes when another writer has taken over all of its fields.
-Limits: main containers only; a sidecar that is an init container is left as it is.
+Limits: main containers only; of a sidecar that is an init container only that there is one.
 Source: Kubernetes API reference, v1.36 (Container, ContainerStatus, PodCondition, ManagedFieldsEntry).
 """
 
@@ -72,9 +72,15 @@ class _Condition(ApiStruct, frozen=True):
     message: Text = None
 
 
+class _InitContainer(ApiStruct, frozen=True):
+    restart_policy: Text = None
+
+
 class _Spec(ApiStruct, frozen=True):
     node_name: Text = None
     containers: tuple[_Container, ...] = ()
+    init_containers: tuple[_InitContainer, ...] | None = None
+    resources: Resources | None = None  # of the whole pod
 
 
 class _Status(ApiStruct, frozen=True):
@@ -133,6 +139,9 @@ def read_sized_pod(obj: SizedPodObject, *, has_programs: bool = True) -> SizedPo
         in_progress=progress is not None,
         progress_error=(progress.message or "") if progress is not None and progress.reason == "Error" else "",
         allocated_by=_allocated((meta.annotations or {}).get(RESOURCE_STATUS, "")),
+        has_sidecars=any(found.restart_policy == "Always" for found in obj.spec.init_containers or ()),
+        has_pod_resources=obj.spec.resources is not None
+        and bool(obj.spec.resources.requests or obj.spec.resources.limits),
         resized_by_others_s=max((found.time.timestamp() for found in others if found.time is not None), default=-inf),
     )
 
@@ -153,15 +162,17 @@ def _allocated(written: str) -> tuple[str, ...]:
 def _container(container: _Container, status: _ContainerStatus, has_programs: bool) -> SizedContainer:
     where = f"container {container.name}"
     policies = {found.resource_name: found.restart_policy for found in container.resize_policy or ()}
-    words = (*(container.command or ()), *(container.args or ()))[:MAX_WORDS]
+    words, env = (*(container.command or ()), *(container.args or ())), container.env or ()
+    is_long = max(len(words), len(env)) > MAX_WORDS
     program = ContainerProgram(
-        tuple(word[:MAX_WORD] for word in words),
+        tuple(word[:MAX_WORD] for word in words[:MAX_WORDS]),
         tuple(
             (found.name, None if found.value_from is not None else (found.value or "")[:MAX_WORD])
-            for found in (container.env or ())[:MAX_WORDS]
+            for found in env[:MAX_WORDS]
         ),
         bool(container.env_from),
         has_programs,
+        is_long or any(len(text) > MAX_WORD for text in (*words, *(found.value or "" for found in env))),
     )
     ended = (status.last_state or _Ended()).terminated or (status.state or _Ended()).terminated
     return SizedContainer(

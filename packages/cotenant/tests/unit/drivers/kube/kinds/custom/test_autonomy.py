@@ -47,6 +47,7 @@ def test_an_empty_object_allows_everything() -> None:
         ("actions", ["sleep"]),
         ("ceiling", "fly"),
         ("windows", [{"days": ["monday"]}]),
+        ("windows", [{"days": []}]),
         ("windows", [{"from": "25:00"}]),
         ("windows", [{"from": "9"}]),
         ("windows", [{"timeZone": "Mars/Olympus"}]),

@@ -109,3 +109,24 @@ def test_when_somebody_else_resized_it_by_what_the_server_notes(
     obj = {"metadata": {"name": "a", "managedFields": noted}, "spec": {"containers": []}}
     found = read_sized_pod(msgspec.json.decode(json.dumps(obj), type=SizedPodObject)).resized_by_others_s
     assert found == (datetime(2026, 1, 2, tzinfo=UTC).timestamp() if at_s == 1 else at_s)
+
+
+def of_spec(**spec: object) -> SizedPod:
+    obj = {"metadata": {"name": "a"}, "spec": {"containers": [{"name": "app"}], **spec}}
+    return read_sized_pod(msgspec.json.decode(json.dumps(obj), type=SizedPodObject))
+
+
+def test_sidecars_and_amounts_of_the_whole_pod_are_known() -> None:
+    assert of_spec().is_of_one_container
+    assert of_spec(initContainers=[{"name": "i"}]).is_of_one_container  # it is over before
+    assert not of_spec(initContainers=[{"name": "i"}, {"name": "s", "restartPolicy": "Always"}]).is_of_one_container
+    assert not of_spec().has_pod_resources
+    assert not of_spec(resources={}).has_pod_resources
+    assert of_spec(resources={"limits": {"cpu": "1"}}).has_pod_resources
+
+
+def test_a_command_that_is_longer_than_what_is_read_is_told() -> None:
+    assert not read().containers[0].program.is_cut
+    assert read(args=["x" * 5000]).containers[0].program.is_cut
+    assert read(args=["x"] * 600).containers[0].program.is_cut
+    assert read(env=[{"name": "JAVA_OPTS", "value": "x" * 5000}]).containers[0].program.is_cut
