@@ -7,9 +7,11 @@ say, which is not 0.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+_GKE_REPLICA = re.compile(r"/vgpu[0-9]+\Z")
 _COMPUTE_INSTANCES = 8  # of a GPU instance, at most
 
 
@@ -81,6 +83,11 @@ def whole_or_instances(uses: Sequence[GpuUse]) -> list[GpuUse]:
     """What can be held: the instances of a GPU that is divided, else the GPU."""
     divided = {(use.source, use.index) for use in uses if use.instance}
     return [use for use in uses if use.instance or (use.source, use.index) not in divided]
+
+
+def replicated(device: str) -> str:
+    """The device of which a device plugin gave a replica: NVIDIA's names them DEVICE::3, GKE's DEVICE/vgpu3."""
+    return _GKE_REPLICA.sub("", device.partition("::")[0])
 
 
 def device_names(index: int, uuid: str, bus: str, instance: str = "", instance_uuid: str = "") -> tuple[str, ...]:
