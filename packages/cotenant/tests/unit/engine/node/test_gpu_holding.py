@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cotenant.engine.node.gpu_holding import attributed, idle_gpus
-from cotenant.model.devices.gpu_use import GpuHolder, GpuProcess, GpuUse, whole_or_instances
+from cotenant.model.devices.gpu_use import GpuHolder, GpuProcess, GpuUse, joined, whole_or_instances
 
 A, B = GpuHolder("ml/a", "serve"), GpuHolder("ml/b")
 
@@ -18,6 +18,22 @@ def test_holders_by_uuid_by_index_by_replica_and_by_process() -> None:
     assert [gpu.holders for gpu in found] == [(A,), (A,), (A, B), (B,)]
     (shared,) = attributed([use(0)], {"nvidia0/vgpu0": [A], "nvidia0/vgpu12": [B]}, {})
     assert shared.holders == (A, B)
+
+
+def test_what_several_sources_tell_of_a_gpu_or_an_instance_is_of_one() -> None:
+    smi = [
+        GpuUse("nvidia-smi", 0, "gpu-0", busy_permille=7, memory_used_bytes=3),
+        GpuUse("nvidia-smi", 0, "gpu-0", instance="#7", instance_uuid="MIG-a"),
+        GpuUse("nvidia-smi", 0, "gpu-0", instance="#7", instance_uuid="MIG-b"),
+        GpuUse("nvidia-smi", 1),
+    ]
+    found = joined([use(0, 5, memory_used_bytes=2), use(0, 6, instance="1g.10gb#7"), *smi])
+    assert [(one.sm_active_permille, one.busy_permille, one.memory_used_bytes) for one in found[:1]] == [(5, 7, 2)]
+    assert [(one.instance, one.instance_uuid, one.index) for one in found[1:]] == [
+        ("1g.10gb#7", "MIG-a", 0),
+        ("#7", "MIG-b", 0),
+        ("", "", 1),
+    ]
 
 
 def test_a_pod_that_several_sources_name_holds_it_once() -> None:
