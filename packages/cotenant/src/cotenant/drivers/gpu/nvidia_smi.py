@@ -49,8 +49,8 @@ def read_nvidia_smi(text: str, listed: str = "") -> tuple[GpuUse, ...]:
 
 
 def _index(place: int, gpu: ElementTree.Element, is_whole: bool) -> int:
-    """The number by which the other commands of nvidia-smi call it: its place among all. Of a log of some GPUs only, the
-    number of its device file, which is mostly the same.
+    """The number by which the other commands of nvidia-smi call it: its place among all. Of a log of some GPUs only,
+    the number of its device file, which is mostly the same.
     """
     minor = _text(gpu, "minor_number")
     return int(minor) if not is_whole and minor.isdecimal() and len(minor) < 6 else place

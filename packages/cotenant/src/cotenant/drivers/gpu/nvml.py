@@ -20,6 +20,7 @@ from __future__ import annotations
 import importlib
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeVar
@@ -113,7 +114,8 @@ class GpuReader:
         """Queries that single models did not support so far, or a card does not answer now, and unhealthy GPUs with the
         cause.
         """
-        unhealthy = (Gap(f"GPU {device.index} in good health", device.fault) for device in self._devices if device.fault)
+        ill = [device for device in self._devices if device.fault]
+        unhealthy = (Gap(f"GPU {device.index} in good health", device.fault) for device in ill)
         silent = (
             Gap(f"{what} of GPU {device.index}", f"an answer of its driver ({error})")
             for device in self._devices
@@ -213,8 +215,8 @@ class GpuReader:
                 return
             try:
                 device = by_uuid.get(_text(nvml.nvmlDeviceGetUUID(event.device)))
-            except nvml.NVMLError:  # of a card that fell off its bus, whose own queries say so; the next may be another's
-                continue
+            except nvml.NVMLError:
+                continue  # of a card that fell off its bus, whose own queries say so; the next may be another's
             if device is None:
                 continue
             xid = int(event.eventData)
@@ -286,10 +288,8 @@ class GpuReader:
     def _is_divided(self, device: _Device) -> bool:
         """As far as it said last. A model without MIG does not know the query, which is no gap."""
         nvml = self._nvml
-        try:
+        with suppress(nvml.NVMLError):
             device.divided = bool(nvml.nvmlDeviceGetMigMode(device.handle)[0] == nvml.NVML_DEVICE_MIG_ENABLE)
-        except nvml.NVMLError:
-            pass
         return device.divided
 
     def _compute_mode(self, device: _Device) -> str:

@@ -3,7 +3,8 @@
 Three sources say who holds one, from the nearest to the truth down: labels of the exporter, kubelet's list of what
 device plugins gave, and the cgroups of its processes. The list alone knows of a GPU that is held without a process,
 which is what idle-but-allocated is about.
-Limits: a device plugin that shares GPUs by replicas (`UUID::3`, `nvidia0/vgpu3`) gives one GPU to several pods; each holds it.
+Limits: a device plugin that shares GPUs by replicas (`UUID::3`, `nvidia0/vgpu3`) gives one GPU to several pods; each
+holds it.
 """
 
 from __future__ import annotations

@@ -239,7 +239,9 @@ def test_an_unexpected_error_of_one_card_is_said_for_it_and_blinds_no_other() ->
     assert reader.gaps() == ()
 
 
-@pytest.mark.parametrize(("query", "what"), [("MemoryInfo", "memory"), ("ComputeRunningProcesses", "compute processes")])
+@pytest.mark.parametrize(
+    ("query", "what"), [("MemoryInfo", "memory"), ("ComputeRunningProcesses", "compute processes")]
+)
 def test_a_card_that_does_not_tell_who_is_on_it_does_not_look_empty(query: str, what: str) -> None:
     gpu = Gpu("GPU-a", used=5 * GIB, compute=[(7, 5 * GIB)])
     reader = GpuReader(FakeNvml(gpu, Gpu("GPU-b")))

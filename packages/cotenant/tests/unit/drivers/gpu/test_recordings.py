@@ -198,11 +198,9 @@ def test_a_gpu_is_called_by_its_place_among_all_as_pmon_calls_it_and_not_by_its_
 
 
 def test_a_process_is_on_one_of_two_compute_instances_of_a_gpu_instance() -> None:
-    device = "<mig_device><gpu_instance_id>7</gpu_instance_id><compute_instance_id>{}</compute_instance_id></mig_device>"
-    process = (
-        "<process_info><gpu_instance_id>7</gpu_instance_id><compute_instance_id>{}</compute_instance_id><pid>{}</pid>"
-        "</process_info>"
-    )
+    numbers = "<gpu_instance_id>7</gpu_instance_id><compute_instance_id>{}</compute_instance_id>"
+    device = f"<mig_device>{numbers}</mig_device>"
+    process = f"<process_info>{numbers}<pid>{{}}</pid></process_info>"
     log = (
         f"<nvidia_smi_log><gpu><mig_devices>{device.format(0)}{device.format(1)}</mig_devices><processes>"
         f"{process.format(1, 42)}{process.format('N/A', 7)}</processes></gpu></nvidia_smi_log>"

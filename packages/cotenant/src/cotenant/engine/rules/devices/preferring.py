@@ -22,8 +22,8 @@ _POINTS, _COUNT = (0, 100, 201, 1000), (0.0, 100.0, 150.0, 250.0)
 
 
 def preferences(settings: DeviceSettings, worths: Float, points: Int) -> tuple[PreferencePart, ...]:
-    """Parts of the score of rows, from 0 (worst) to 100 (best), of neighbours to 250, times their weight; none where all
-    are equal.
+    """Parts of the score of rows, from 0 (worst) to 100 (best), of neighbours to 250, times their weight; none where
+    all are equal.
     """
     found = []
     if len(worths):
