@@ -25,7 +25,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeVar
 
-from cotenant.drivers.gpu.nvml_moved import MovedBytes
+from cotenant.drivers.gpu.nvml_moved import CardBytes
 from cotenant.drivers.gpu.places import place_of, short_address
 from cotenant.drivers.gpu.recorded_values import reasons
 from cotenant.drivers.kubelet.pod_of_process import uid_of_pod
@@ -59,7 +59,7 @@ class _Device:
     root: str = ""
     least_power_mw: int | None = None
     sampled_us: int = 0  # the driver's time of the newest sample of its processes
-    moved: MovedBytes = field(default_factory=MovedBytes)
+    moved: CardBytes = field(default_factory=CardBytes)
     xids: dict[int, int] = field(default_factory=dict)
     silent: dict[str, str] = field(default_factory=dict)  # query -> the error that it was answered with last
 

@@ -17,7 +17,7 @@ _KIB = 1024
 _Count = tuple[int, int]  # bytes so far, and the driver's time of that in microseconds
 
 
-class MovedBytes:
+class CardBytes:
     """Of one card, between two readings. None for a first one."""
 
     def __init__(self) -> None:
