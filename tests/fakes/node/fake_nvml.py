@@ -84,6 +84,7 @@ class FakeNvml:
         self.listens = listens
         self.running = 0
         self.events: deque[tuple[Gpu, int]] = deque()
+        self.registered: list[str] = []  # whose events are asked for
 
     def _said(self, gpu: Gpu, what: str) -> None:
         if self.running == 0:
@@ -107,6 +108,8 @@ class FakeNvml:
         return self.gpus[index]
 
     def nvmlDeviceGetUUID(self, gpu: Gpu | Instance) -> bytes:  # noqa: N802
+        if isinstance(gpu, Gpu):
+            self._said(gpu, "UUID")
         return gpu.uuid.encode()
 
     def nvmlDeviceGetName(self, gpu: Gpu) -> str:  # noqa: N802
@@ -164,6 +167,8 @@ class FakeNvml:
 
     def nvmlDeviceRegisterEvents(self, gpu: Gpu, kinds: int, events: object) -> None:  # noqa: N802
         assert kinds == self.nvmlEventTypeXidCriticalError
+        self._said(gpu, "RegisterEvents")
+        self.registered.append(gpu.uuid)
 
     def nvmlEventSetWait_v2(self, events: object, timeout_ms: int) -> Any:  # noqa: N802
         assert timeout_ms == 0

@@ -18,7 +18,7 @@ from cotenant.drivers.gpu.rocm_smi import read_rocm_smi
 from cotenant.drivers.kubelet.pod_of_process import uid_of_pod
 from cotenant.drivers.kubelet.pod_resources import read_pod_resources
 from cotenant.engine.node.gpu_holding import IDLE_BELOW_PERMILLE, attributed, idle_gpus
-from cotenant.model.devices.gpu_use import GpuHolder, GpuUse, whole_or_instances
+from cotenant.model.devices.gpu_use import GpuHolder, GpuUse, joined, whole_or_instances
 from cotenant.model.errors import InvalidInput
 
 
@@ -90,7 +90,7 @@ def gpus(
 
 
 def _uses(files: Recordings) -> list[GpuUse]:
-    """All GPUs of all recordings."""
+    """All GPUs of all recordings, each once."""
     found: list[GpuUse] = []
     if files.dcgm is not None:
         found += read_dcgm(_text("--dcgm", files.dcgm))
@@ -104,7 +104,7 @@ def _uses(files: Recordings) -> list[GpuUse]:
     if not found:
         hint = "`cotenant node status` has this machine's own, by NVML"
         raise InvalidInput("gpus", "nothing", "--dcgm, --nvidia-smi, --amd-smi or --rocm-smi FILE", hint)
-    return found
+    return joined(found)
 
 
 def _row(use: GpuUse) -> tuple[str, ...]:

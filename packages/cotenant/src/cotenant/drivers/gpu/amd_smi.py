@@ -33,7 +33,7 @@ def read_amd_smi(*texts: str) -> tuple[GpuUse, ...]:
         for place, gpu in enumerate(_gpus(text)):
             entry = gpu if isinstance(gpu, dict) else {}
             index = entry.get("gpu")
-            found.setdefault(index if isinstance(index, int) else place, {}).update(entry)
+            found.setdefault(index if _is_number(index) else place, {}).update(entry)
     return tuple(_use(place, gpu) for place, gpu in enumerate(found.values()))
 
 
@@ -59,7 +59,7 @@ def _use(place: int, gpu: object) -> GpuUse:
         throttled = ["throttled"]
     return GpuUse(
         "amd-smi",
-        index if isinstance(index, int) and 0 <= index < 10_000 else place,
+        index if isinstance(index, int) and _is_number(index) and index < 10_000 else place,
         uuid if isinstance(uuid, str) else "",
         name if isinstance(name, str) else "",
         short_address(bus) if isinstance(bus, str) and ":" in bus else "",
@@ -84,7 +84,7 @@ def _processes(gpu: object) -> Iterator[GpuProcess]:
     for entry in entries:
         process = _at(entry, "process_info")
         pid = _at(process, "pid")
-        if not isinstance(pid, int) or isinstance(pid, bool) or pid < 1:
+        if not isinstance(pid, int) or not _is_number(pid) or pid < 1:
             continue
         memory = _amount(process, "memory_usage", "vram_mem", unit="B")
         used = _amount(process, "cu_occupancy", unit="")
@@ -101,6 +101,10 @@ def _amount(gpu: object, *path: str, unit: str) -> int | None:
     if isinstance(found, bool) or not isinstance(found, int | float):
         return None
     return amount(repr(found), "MiB" if unit in ("MB", "Mb/s") else unit)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
 def _at(value: object, *path: str) -> object:

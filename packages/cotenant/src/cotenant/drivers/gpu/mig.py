@@ -22,7 +22,7 @@ import msgspec
 from cotenant.drivers.gpu.mig_layout import MigInstance, MigLayout, Wanted
 from cotenant.drivers.gpu.nvml_cards import NvmlCards
 from cotenant.drivers.kubelet.given_devices import KubeletDevices
-from cotenant.model.devices.gpu_use import device_names
+from cotenant.model.devices.gpu_use import device_names, replicated
 from cotenant.model.errors import InvalidInput, Transient, Unsupported
 from cotenant.model.machine.counters import Gap
 from cotenant.model.machine.knob import Knob, KnobTarget
@@ -202,4 +202,4 @@ def _matching(card: str, one: MigInstance, devices: Iterable[str]) -> Iterator[s
     """Devices of the kubelet that are this instance, or the card with all of them, by all names that plugins give."""
     names = set(device_names(one.minor, card, "", str(one.number))) | set(one.uuids)
     names |= {name for name in device_names(one.minor, card, "") if not name.isdecimal()}
-    return (device for device in devices if device.partition("::")[0] in names)
+    return (device for device in devices if replicated(device) in names)

@@ -44,7 +44,16 @@ def read_nvidia_smi(text: str, listed: str = "") -> tuple[GpuUse, ...]:
     gpus = top.findall("gpu")
     if top.tag != "nvidia_smi_log" or len(gpus) > _MAX_GPUS:
         raise InvalidInput("nvidia-smi", f"{top.tag} with {len(gpus)} GPUs", "the XML of nvidia-smi -q -x")
-    return tuple(use for place, gpu in enumerate(gpus) for use in _uses(place, gpu, instances))
+    is_whole = _text(top, "attached_gpus") == str(len(gpus))
+    return tuple(use for place, gpu in enumerate(gpus) for use in _uses(_index(place, gpu, is_whole), gpu, instances))
+
+
+def _index(place: int, gpu: ElementTree.Element, is_whole: bool) -> int:
+    """The number by which the other commands of nvidia-smi call it: its place among all. Of a log of some GPUs only,
+    the number of its device file, which is mostly the same.
+    """
+    minor = _text(gpu, "minor_number")
+    return int(minor) if not is_whole and minor.isdecimal() and len(minor) < 6 else place
 
 
 def _instances(listed: str) -> dict[tuple[str, str], tuple[str, str]]:
@@ -63,9 +72,8 @@ def _instances(listed: str) -> dict[tuple[str, str], tuple[str, str]]:
     return found
 
 
-def _uses(place: int, gpu: ElementTree.Element, instances: dict[tuple[str, str], tuple[str, str]]) -> Iterator[GpuUse]:
-    minor, uuid, name = _text(gpu, "minor_number"), _text(gpu, "uuid"), _text(gpu, "product_name")
-    index = int(minor) if minor.isdecimal() and len(minor) < 6 else place
+def _uses(index: int, gpu: ElementTree.Element, instances: dict[tuple[str, str], tuple[str, str]]) -> Iterator[GpuUse]:
+    uuid, name = _text(gpu, "uuid"), _text(gpu, "product_name")
     bus = short_address(gpu.get("id", ""))
     processes, divisions = gpu.findall("processes/process_info"), gpu.findall("mig_devices/mig_device")
     if len(processes) > MAX_PROCESSES or len(divisions) > _MAX_INSTANCES:
@@ -92,12 +100,9 @@ def _uses(place: int, gpu: ElementTree.Element, instances: dict[tuple[str, str],
         ),
         processes=tuple(_process(process) for process in processes if _text(process, "pid").isdecimal()),
     )
-    of_number: dict[str, list[ElementTree.Element]] = {}
-    for process in processes:
-        of_number.setdefault(_text(process, "gpu_instance_id"), []).append(process)
     for instance in divisions:
         number = _text(instance, "gpu_instance_id")
-        of_instance = of_number.get(number, [])
+        of_instance = [process for process in processes if _is_on(process, instance)]
         profile, instance_uuid = instances.get((uuid, _text(instance, "index")), ("", _text(instance, "uuid")))
         yield GpuUse(
             "nvidia-smi",
@@ -111,6 +116,14 @@ def _uses(place: int, gpu: ElementTree.Element, instances: dict[tuple[str, str],
             memory_total_bytes=amount(_text(instance, "fb_memory_usage/total")),
             processes=tuple(_process(process) for process in of_instance if _text(process, "pid").isdecimal()),
         )
+
+
+def _is_on(process: ElementTree.Element, instance: ElementTree.Element) -> bool:
+    """Two MIG devices may be compute instances of one GPU instance."""
+    if _text(process, "gpu_instance_id") != _text(instance, "gpu_instance_id"):
+        return False
+    of_process, own = _text(process, "compute_instance_id"), _text(instance, "compute_instance_id")
+    return of_process == own or not of_process.isdecimal() or not own.isdecimal()
 
 
 def _process(process: ElementTree.Element) -> GpuProcess:

@@ -2,11 +2,13 @@
 
 The library and its driver are missing on most machines, single queries are refused on some models, and a GPU that fell
 off its bus must not affect the others. `pynvml` is imported at first use, or the library is given as an object with the
-same functions; every query is made separately, and one that a model does not support is a gap. A GPU is unhealthy when
-it is lost, has uncorrected memory errors since the driver started, waits for a reset to replace memory, or raised a
-critical error of its own; it stays so until it is read by a new reader. Errors that a program causes do not count for
-that, but are counted by Xid as the others. What each process does is told since the last reading; where a process has
-no sample it did nothing. A process keeps its pod for some seconds, so that thousands on a card cost little.
+same functions; every query is made separately, and one that a model does not support is a gap; so is one that a card
+answers with an error that nobody foresaw, for as long as it does. A GPU is unhealthy when it is lost, has uncorrected
+memory errors since the driver started, waits for a reset to replace memory, or raised a critical error of its own; it
+stays so until it is read by a new reader. It counts as unhealthy too while it does not tell its memory or its
+processes, since it would look empty. Errors that a program causes do not count for that, but are counted by Xid as the
+others. What each process does is told since the last reading; where a process has no sample it did nothing. A process
+keeps its pod for some seconds, so that thousands on a card cost little.
 Limits: of MIG instances memory only; utilisation is of the driver's last sampling period; of clients of MPS some
 drivers show the server alone.
 
@@ -18,14 +20,16 @@ from __future__ import annotations
 import importlib
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeVar
 
+from cotenant.drivers.gpu.nvml_moved import CardBytes
 from cotenant.drivers.gpu.places import place_of, short_address
 from cotenant.drivers.gpu.recorded_values import reasons
 from cotenant.drivers.kubelet.pod_of_process import uid_of_pod
-from cotenant.model.errors import Permanent, Transient, Unsupported
+from cotenant.model.errors import Transient, Unsupported
 from cotenant.model.machine.counters import COMPUTE_MODES, Gap, GpuCounters, GpuInstance, GpuPodUse, NodeSample
 
 NEEDS = "an NVIDIA GPU with its driver, and nvidia-ml-py"
@@ -33,9 +37,8 @@ NEEDS = "an NVIDIA GPU with its driver, and nvidia-ml-py"
 APPLICATION_XIDS = frozenset((13, 31, 43, 45, 68, 109))
 _MAX_EVENTS = 64  # taken in one reading
 _MAX_XIDS = 64  # different ones of a GPU that are counted
-_PODS_READINGS = 10  # after which the pods of processes are looked up anew
-_ALL_LINKS = 0xFFFFFFFF
-_KIB = 1024
+_PODS_READINGS = 10  # after which the pods of processes are looked up anew, and cards that could not be opened
+_MEMORY, _PROCESSES = "memory", "compute processes"  # without which a card would look empty
 _log = logging.getLogger(__name__)
 _Answer = TypeVar("_Answer")
 
@@ -49,15 +52,22 @@ class _Device:
     uuid: str
     name: str
     memory_total_bytes: int = 0
+    memory_used_bytes: int = 0
+    divided: bool = False
     unhealthy: str = ""  # the cause; permanent
     bus: str = ""
     root: str = ""
     least_power_mw: int | None = None
     sampled_us: int = 0  # the driver's time of the newest sample of its processes
-    moved: tuple[int, int] | None = None  # bytes over PCIe so far, and the driver's time of that in microseconds
-    linked: tuple[int, int] | None = None  # the same of NVLink
-    has_links: bool = True
+    moved: CardBytes = field(default_factory=CardBytes)
     xids: dict[int, int] = field(default_factory=dict)
+    silent: dict[str, str] = field(default_factory=dict)  # query -> the error that it was answered with last
+
+    @property
+    def fault(self) -> str:
+        """Why it is not healthy now; empty where it is."""
+        lacking = next((what for what in (_MEMORY, _PROCESSES) if what in self.silent), "")
+        return self.unhealthy or (f"its driver does not tell its {lacking}: {self.silent[lacking]}" if lacking else "")
 
 
 class GpuReader:
@@ -77,6 +87,7 @@ class GpuReader:
         self._root_of = root_of
         self._nvml: Any = None
         self._devices: list[_Device] = []
+        self._closed: dict[int, str] = {}  # cards that could not be opened, by number, with the error
         self._events: Any = None
         self._gaps: dict[str, Gap] = {}
         self._pods_of: dict[int, str] = {}
@@ -91,6 +102,7 @@ class GpuReader:
         self._take_events()
         if self._readings % _PODS_READINGS == 0:
             self._pods_of.clear()
+            self._open_others()
         self._readings += 1
         return tuple(self._counters(device) for device in self._devices)
 
@@ -99,17 +111,24 @@ class GpuReader:
         return replace(sample, gpus=self.read())
 
     def gaps(self) -> tuple[Gap, ...]:
-        """Queries that single models did not support so far, and unhealthy GPUs with the cause."""
-        unhealthy = (
-            Gap(f"GPU {device.index} in good health", device.unhealthy) for device in self._devices if device.unhealthy
+        """Queries that single models did not support so far, or a card does not answer now, and unhealthy GPUs with the
+        cause.
+        """
+        ill = [device for device in self._devices if device.fault]
+        unhealthy = (Gap(f"GPU {device.index} in good health", device.fault) for device in ill)
+        silent = (
+            Gap(f"{what} of GPU {device.index}", f"an answer of its driver ({error})")
+            for device in self._devices
+            for what, error in device.silent.items()
         )
-        return (*self._gaps.values(), *unhealthy)
+        closed = (Gap(f"GPU {index}", f"a driver that opens it ({error})") for index, error in self._closed.items())
+        return (*self._gaps.values(), *unhealthy, *silent, *closed)
 
     def close(self) -> None:
         """Shut NVML down; a later reading starts it again."""
         if self._nvml is not None:
             nvml, self._nvml = self._nvml, None
-            self._devices, self._events = [], None
+            self._devices, self._closed, self._events = [], {}, None
             try:
                 nvml.nvmlShutdown()
             except nvml.NVMLError as error:
@@ -128,11 +147,33 @@ class GpuReader:
             raise Transient(f"NVML does not start: {error}", retry_after_s=30.0) from error
         self._nvml = nvml
         try:
-            self._devices = [self._found(index) for index in range(nvml.nvmlDeviceGetCount())]
+            count = nvml.nvmlDeviceGetCount()
         except nvml.NVMLError as error:
             self.close()
             raise Transient(f"NVML does not list its GPUs: {error}", retry_after_s=30.0) from error
-        self._listen()
+        self._devices, self._closed = [], dict.fromkeys(range(count), "")
+        try:
+            self._events = nvml.nvmlEventSetCreate()
+        except nvml.NVMLError as error:
+            self._events = None
+            self._has_no_events(error)
+        self._open_others()
+        if count and not self._devices:
+            why = next(iter(self._closed.values()))
+            self.close()
+            raise Transient(f"NVML opens none of its {count} GPUs: {why}", retry_after_s=30.0)
+
+    def _open_others(self) -> None:
+        """The cards that were not opened so far: one that is lost, or is another's, keeps nobody from the others."""
+        for index in tuple(self._closed):
+            try:
+                self._devices.append(self._found(index))
+            except self._nvml.NVMLError as error:
+                self._closed[index] = str(error)
+                continue
+            del self._closed[index]
+            self._listen(self._devices[-1])
+        self._devices.sort(key=lambda device: device.index)
 
     def _found(self, index: int) -> _Device:
         handle = self._nvml.nvmlDeviceGetHandleByIndex(index)
@@ -147,15 +188,18 @@ class GpuReader:
         device.least_power_mw = None if bounds is None else int(bounds[0])
         return device
 
-    def _listen(self) -> None:
+    def _listen(self, device: _Device) -> None:
         """Subscribe to critical errors; unsupported models are a gap."""
         nvml = self._nvml
+        if self._events is None:
+            return
         try:
-            self._events = nvml.nvmlEventSetCreate()
-            for device in self._devices:
-                nvml.nvmlDeviceRegisterEvents(device.handle, nvml.nvmlEventTypeXidCriticalError, self._events)
+            nvml.nvmlDeviceRegisterEvents(device.handle, nvml.nvmlEventTypeXidCriticalError, self._events)
         except nvml.NVMLError as error:
-            self._gaps["xid"] = Gap("critical GPU errors", f"a driver that reports them ({error})")
+            self._has_no_events(error)
+
+    def _has_no_events(self, error: Exception) -> None:
+        self._gaps["xid"] = Gap("critical GPU errors", f"a driver that reports them ({error})")
 
     def _take_events(self) -> None:
         nvml = self._nvml
@@ -165,13 +209,14 @@ class GpuReader:
         for _ in range(_MAX_EVENTS):
             try:
                 event = nvml.nvmlEventSetWait_v2(self._events, 0)
-                uuid = _text(nvml.nvmlDeviceGetUUID(event.device))
             except nvml.NVMLError as error:
-                if error.value == nvml.NVML_ERROR_TIMEOUT:
-                    return
-                self._gaps["xid"] = Gap("critical GPU errors", f"a driver that reports them ({error})")
+                if error.value != nvml.NVML_ERROR_TIMEOUT:
+                    self._has_no_events(error)
                 return
-            device = by_uuid.get(uuid)
+            try:
+                device = by_uuid.get(_text(nvml.nvmlDeviceGetUUID(event.device)))
+            except nvml.NVMLError:
+                continue  # of a card that fell off its bus, whose own queries say so; the next may be another's
             if device is None:
                 continue
             xid = int(event.eventData)
@@ -183,10 +228,10 @@ class GpuReader:
 
     def _counters(self, device: _Device) -> GpuCounters:
         nvml, handle = self._nvml, device.handle
-        memory = self._query(device, "memory", lambda: nvml.nvmlDeviceGetMemoryInfo(handle))
+        memory = self._query(device, _MEMORY, lambda: nvml.nvmlDeviceGetMemoryInfo(handle))
         rates = self._query(device, "utilisation", lambda: nvml.nvmlDeviceGetUtilizationRates(handle))
         if memory is not None:
-            device.memory_total_bytes = int(memory.total)
+            device.memory_total_bytes, device.memory_used_bytes = int(memory.total), int(memory.used)
         self._check_health(device)
         processes = self._processes(device)
         divided = self._is_divided(device)
@@ -194,21 +239,21 @@ class GpuReader:
             index=device.index,
             uuid=device.uuid,
             name=device.name,
-            healthy=not device.unhealthy,
+            healthy=not device.fault,
             utilisation_percent=None if rates is None else int(rates.gpu),
             memory_total_bytes=device.memory_total_bytes,
-            memory_used_bytes=0 if memory is None else int(memory.used),
+            memory_used_bytes=device.memory_used_bytes,
             processes=processes,
             bus=device.bus,
             compute_mode=self._compute_mode(device),
             pods=self._pods(device, processes),
-            fault=device.unhealthy,
+            fault=device.fault,
             divided=divided,
             root=device.root,
-            pcie_bps=self._pcie_bps(device),
+            pcie_bps=self._query(device, "PCIe bytes", lambda: device.moved.pcie_bps(nvml, handle)),
             power_mw=self._query(device, "power draw", lambda: int(nvml.nvmlDeviceGetPowerUsage(handle))),
             least_power_mw=device.least_power_mw,
-            nvlink_bps=self._nvlink_bps(device),
+            nvlink_bps=device.moved.nvlink_bps(nvml, handle),
             sm_clock_mhz=self._query(
                 device, "clocks", lambda: int(nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_SM))
             ),
@@ -241,45 +286,11 @@ class GpuReader:
         return int(self._nvml.nvmlDeviceGetMaxMigDeviceCount(device.handle))
 
     def _is_divided(self, device: _Device) -> bool:
-        """A model without MIG does not know the query, which is no gap."""
+        """As far as it said last. A model without MIG does not know the query, which is no gap."""
         nvml = self._nvml
-        try:
-            return bool(nvml.nvmlDeviceGetMigMode(device.handle)[0] == nvml.NVML_DEVICE_MIG_ENABLE)
-        except nvml.NVMLError:
-            return False
-
-    def _pcie_bps(self, device: _Device) -> int | None:
-        """Between two readings, by the driver's counters. Its own throughput would take 20 ms for each direction."""
-        nvml, names = self._nvml, ("NVML_FI_DEV_PCIE_COUNT_TX_BYTES", "NVML_FI_DEV_PCIE_COUNT_RX_BYTES")
-        asked = [getattr(nvml, name) for name in names]
-        answers = self._query(device, "PCIe bytes", lambda: nvml.nvmlDeviceGetFieldValues(device.handle, asked))
-        if answers is None or any(one.nvmlReturn != nvml.NVML_SUCCESS for one in answers):
-            device.moved = None
-            return None
-        before, moved = device.moved, (sum(map(self._value, answers)), int(answers[0].timestamp))
-        device.moved = moved
-        return _rate(before, moved)
-
-    def _nvlink_bps(self, device: _Device) -> int | None:
-        """As over PCIe. A card without links does not know the counters, which is no gap."""
-        if not device.has_links:
-            return None
-        nvml, names = self._nvml, ("NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX", "NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_RX")
-        try:
-            asked = [(getattr(nvml, name), _ALL_LINKS) for name in names]
-            answers = nvml.nvmlDeviceGetFieldValues(device.handle, asked)
-        except nvml.NVMLError:
-            answers = None
-        if answers is None or any(one.nvmlReturn != nvml.NVML_SUCCESS for one in answers):
-            device.has_links, device.linked = device.linked is not None, None
-            return None
-        before = device.linked
-        device.linked = sum(map(self._value, answers)) * _KIB, int(answers[0].timestamp)
-        return _rate(before, device.linked)
-
-    def _value(self, answer: Any) -> int:
-        is_short = answer.valueType == self._nvml.NVML_VALUE_TYPE_UNSIGNED_INT
-        return int(answer.value.uiVal if is_short else answer.value.ullVal)
+        with suppress(nvml.NVMLError):
+            device.divided = bool(nvml.nvmlDeviceGetMigMode(device.handle)[0] == nvml.NVML_DEVICE_MIG_ENABLE)
+        return device.divided
 
     def _compute_mode(self, device: _Device) -> str:
         mode = self._query(device, "compute mode", lambda: self._nvml.nvmlDeviceGetComputeMode(device.handle))
@@ -308,7 +319,7 @@ class GpuReader:
         nvml, handle = self._nvml, device.handle
         used: dict[int, int] = {}
         for what, ask in (
-            ("compute processes", nvml.nvmlDeviceGetComputeRunningProcesses),
+            (_PROCESSES, nvml.nvmlDeviceGetComputeRunningProcesses),
             ("graphics processes", nvml.nvmlDeviceGetGraphicsRunningProcesses),
         ):
             for process in self._query(device, what, partial(ask, handle)) or ():
@@ -360,8 +371,11 @@ class GpuReader:
         return found
 
     def _query(self, device: _Device, what: str, ask: Callable[[], _Answer]) -> _Answer | None:
-        """Make one query; None where this model does not support it. A lost GPU is unhealthy from then on."""
+        """Make one query; None where this model does not support it, or this card does not answer. A lost GPU is
+        unhealthy from then on.
+        """
         nvml = self._nvml
+        error_before = device.silent.pop(what, "")
         try:
             return ask()
         except nvml.NVMLError as error:
@@ -374,15 +388,10 @@ class GpuReader:
                     self._nvml = None
                     raise Transient("NVML was shut down elsewhere in this process") from error
                 case _:
-                    raise Permanent(f"GPU {device.index}: {what}: {error}") from error
+                    device.silent[what] = str(error)
+                    if device.silent[what] != error_before:
+                        _log.warning("GPU %d (%s): %s: %s", device.index, device.uuid, what, error)
             return None
-
-
-def _rate(before: tuple[int, int] | None, now: tuple[int, int]) -> int | None:
-    """Bytes a second; None for a first reading, one without time between, and a counter that wrapped."""
-    if before is None or now[0] < before[0] or now[1] <= before[1]:
-        return None
-    return (now[0] - before[0]) * 1_000_000 // (now[1] - before[1])
 
 
 def _text(value: str | bytes) -> str:

@@ -19,7 +19,7 @@ _UNITS = {
     "MHz": 1.0,
     "W": 1000.0,  # to milliwatts
 }
-_MOST = 2**62
+_MOST, _WHOLE = 2**62, 1000
 
 # Of NVML's clocks event reasons; idleness and clocks that were asked for slow nobody down against their will.
 THROTTLING = {
@@ -41,7 +41,8 @@ def amount(text: str | None, unit: str | None = None) -> int | None:
     if found is None or scale is None:
         return None
     value = float(found[1]) * scale
-    return round(value) if isfinite(value) and 0 <= value <= _MOST else None
+    most = _WHOLE if (found[2] or unit) == "%" else _MOST
+    return round(value) if isfinite(value) and 0 <= value <= most else None
 
 
 def reasons(mask: int | None) -> tuple[str, ...]:

@@ -46,7 +46,7 @@ def read_exposition(text: str) -> ModelServerReading:
     vocabulary = _vocabulary(lines)
     wanted = _samples(_counting(lines, vocabulary))
     by_name: dict[str, list[_Sample]] = defaultdict(list)
-    for sample in wanted:
+    for sample in _of_first_ranks(wanted, vocabulary.rank_labels):
         by_name[sample[0]].append(sample)
     histograms: list[ServerHistogram] = []
     for measure, names in vocabulary.histograms.items():
@@ -104,6 +104,21 @@ def _samples(lines: list[str]) -> list[_Sample]:
         ]
     except (ValueError, KeyError, IndexError) as error:  # the parser's own for lines that are none
         raise InvalidInput("/metrics", str(error)[:80], "Prometheus' text format") from None
+
+
+def _of_first_ranks(samples: list[_Sample], rank_labels: tuple[str, ...]) -> list[_Sample]:
+    """Without those that differ from others in a higher rank only."""
+    if not rank_labels:
+        return samples
+    first: dict[tuple[str, frozenset[tuple[str, str]]], tuple[tuple[int, str], ...]] = {}
+    placed = []
+    for sample in samples:
+        name, labels, _ = sample
+        ranks = tuple((len(text), text) for text in (labels.get(label, "") for label in rank_labels))  # 9 before 10
+        key = name, frozenset((label, text) for label, text in labels.items() if label not in rank_labels)
+        first[key] = min(first.get(key, ranks), ranks)
+        placed.append((key, ranks, sample))
+    return [sample for key, ranks, sample in placed if ranks == first[key]]
 
 
 def _histograms(measure: ModelMeasure, samples: list[_Sample], vocabulary: Vocabulary) -> list[ServerHistogram]:

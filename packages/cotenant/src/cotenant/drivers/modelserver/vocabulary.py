@@ -9,6 +9,9 @@ and one of them counts. What a server does not measure has no line, so an object
 - vLLM's `time_per_output_token_seconds` observed each gap: it is the inter-token latency under its name before 0.11.
 - SGLang's `time_per_output_token_seconds`, until 0.4.4, observed at each chunk the mean since the first token: it is
   neither of a request nor of a gap, and counts as nothing.
+- SGLang's schedulers each show every request of theirs where they do, one of each pipeline stage and, with
+  `--enable-metrics-for-all-schedulers`, of each tensor-parallel rank: the first counts; those of other `dp_rank`s have
+  requests of their own.
 - A Triton with the vLLM backend shows the engine's own histograms, with Triton's labels, beside those of its front:
   the engine's count.
 - Triton's histogram is of the first response of a decoupled model, and off unless `histogram_latencies` is on.
@@ -45,6 +48,7 @@ class Vocabulary:
     running: tuple[str, ...] = ()
     waiting: tuple[str, ...] = ()
     unit_us: int = 1_000_000  # of an edge
+    rank_labels: tuple[str, ...] = ()  # of workers that serve each request together: the first of them counts it
 
 
 VOCABULARIES = (
@@ -76,6 +80,7 @@ VOCABULARIES = (
         ("sglang:generation_tokens_total",),
         ("sglang:num_running_reqs",),
         ("sglang:num_queue_reqs",),
+        rank_labels=("tp_rank", "pp_rank", "moe_ep_rank"),
     ),
     Vocabulary(
         "tgi",

@@ -1,6 +1,6 @@
 """ExportMetricsServiceRequest into the histograms of model servers.
 
-A collector sends every metric of every program, and four of them count here, by the names of OpenTelemetry's GenAI
+A collector sends every metric of every program, and three of them count here, by the names of OpenTelemetry's GenAI
 conventions. Each data point is taken or refused by itself; refused ones are counted with the first reasons, as the
 protocol's partial success has it.
 Limits: the server's metrics only: what a client measures includes the network, and other servers of the same name. Of

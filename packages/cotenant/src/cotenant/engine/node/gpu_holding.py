@@ -3,7 +3,8 @@
 Three sources say who holds one, from the nearest to the truth down: labels of the exporter, kubelet's list of what
 device plugins gave, and the cgroups of its processes. The list alone knows of a GPU that is held without a process,
 which is what idle-but-allocated is about.
-Limits: a device plugin that shares GPUs by replicas (`UUID::3`) gives one GPU to several pods; each holds it.
+Limits: a device plugin that shares GPUs by replicas (`UUID::3`, `nvidia0/vgpu3`) gives one GPU to several pods; each
+holds it.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from cotenant.model.devices.gpu_use import GpuHolder, GpuUse, IdleGpus, device_names, whole_or_instances
+from cotenant.model.devices.gpu_use import GpuHolder, GpuUse, IdleGpus, device_names, replicated, whole_or_instances
 
 IDLE_BELOW_PERMILLE = 10
 
@@ -22,7 +23,7 @@ def attributed(
     """With holders. `given`: by device id, as the device plugin names it (`device_names`)."""
     by_device: dict[str, list[GpuHolder]] = {}
     for device, holders in given.items():
-        by_device.setdefault(device.partition("::")[0], []).extend(holders)
+        by_device.setdefault(replicated(device), []).extend(holders)
     found = []
     for use in uses:
         number = use.instance.rpartition("#")[2]

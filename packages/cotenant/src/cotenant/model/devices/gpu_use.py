@@ -7,9 +7,11 @@ say, which is not 0.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields, replace
 
+_GKE_REPLICA = re.compile(r"/vgpu[0-9]+\Z")
 _COMPUTE_INSTANCES = 8  # of a GPU instance, at most
 
 
@@ -77,10 +79,38 @@ class IdleGpus:
     idle_holders: tuple[str, ...]  # pods, by name
 
 
+def joined(uses: Iterable[GpuUse]) -> list[GpuUse]:
+    """Each GPU and instance once, though several sources tell of it: what the first does not say the next may. Of one
+    without a UUID nobody knows that another is the same.
+    """
+    found: dict[tuple[str, str, int], GpuUse] = {}
+    told: set[tuple[str, str, str]] = set()
+    for place, use in enumerate(uses):
+        uuid, number = use.uuid.lower(), use.instance.rpartition("#")[2]
+        is_second = (use.source, uuid, number) in told  # such as of two compute instances of one GPU instance
+        told.add((use.source, uuid, number))
+        key = uuid, number, place if is_second or not uuid else -1
+        first = found.get(key)
+        if first is not None:
+            lacking = (one.name for one in fields(GpuUse) if getattr(first, one.name) in (None, "", (), -1))
+            use = replace(first, **{name: getattr(use, name) for name in lacking})
+        found[key] = use
+    return list(found.values())
+
+
 def whole_or_instances(uses: Sequence[GpuUse]) -> list[GpuUse]:
     """What can be held: the instances of a GPU that is divided, else the GPU."""
-    divided = {(use.source, use.index) for use in uses if use.instance}
-    return [use for use in uses if use.instance or (use.source, use.index) not in divided]
+    divided = {_card(use) for use in uses if use.instance}
+    return [use for use in uses if use.instance or _card(use) not in divided]
+
+
+def _card(use: GpuUse) -> tuple[str, int]:
+    return (use.uuid, -1) if use.uuid else (use.source, use.index)
+
+
+def replicated(device: str) -> str:
+    """The device of which a device plugin gave a replica: NVIDIA's names them DEVICE::3, GKE's DEVICE/vgpu3."""
+    return _GKE_REPLICA.sub("", device.partition("::")[0])
 
 
 def device_names(index: int, uuid: str, bus: str, instance: str = "", instance_uuid: str = "") -> tuple[str, ...]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from cotenant.model.cluster.demands import UNENFORCED
 from cotenant.model.cluster.labels import NO_LABELS, Labels
 from cotenant.model.cluster.node import Node
 from cotenant.model.devices.device import Device, DeviceType
@@ -21,6 +22,10 @@ LINK_DOMAIN = "cotenant.io/link-domain"  # label of a device: devices with equal
 GPU_ISOLATION = "koordinator.sh/gpu-isolation-provider"  # label of a pod: what is to enforce its share of a GPU
 NODE_ISOLATION = "cotenant.io/gpu-isolation-provider"  # label of a Device object or a node: what enforces shares there
 LENT_RETURN = "cotenant.io/lent-gpu-return-seconds"  # label of a Device object: how soon what is lent comes back
+# Labels of a node whose kubelet's device plugin gives a card to several pods: NVIDIA's since 0.15 and before, GKE's
+PLUGIN_SHARING = ("nvidia.com/gpu.sharing-strategy", "cloud.google.com/gke-gpu-sharing-strategy")
+PLUGIN_REPLICAS = "nvidia.com/gpu.replicas"
+HELD_BY_PLUGIN = "device-plugin-mps"  # MPS of the device plugin limits memory and multiprocessors
 GPU_VENDOR = "node.koordinator.sh/gpu-vendor"  # label of a Device object or a node
 HONOR = "Honor"  # value of PARTITION_POLICY: only sets of the table may be allocated
 
@@ -44,6 +49,17 @@ class JudgedResources:
         return frozenset(
             name for name in RESOURCES if type_of(name) in self.types and VENDORS.get(name) in (None, *vendors)
         )
+
+
+def plugin_shares(labels: Labels) -> str:
+    """What enforces the part of a card that a device plugin gives for a whole one, `UNENFORCED` where nothing does;
+    empty where it gives whole ones.
+    """
+    found = next((strategy for name in PLUGIN_SHARING if (strategy := labels.get(name))), "")
+    if not found:
+        replicas = labels.get(PLUGIN_REPLICAS) or ""
+        return UNENFORCED if replicas.isdecimal() and replicas not in ("0", "1") else ""
+    return {"none": "", "mps": HELD_BY_PLUGIN}.get(found, UNENFORCED)
 
 
 @dataclass(frozen=True, slots=True)

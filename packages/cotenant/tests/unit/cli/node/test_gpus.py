@@ -40,6 +40,23 @@ def test_it_says_who_holds_what_and_what_is_idle(files: tuple[Path, Path], capsy
     assert found["idle"]["idle_holders"] == ["ml/train"]
 
 
+def test_a_gpu_of_which_two_tools_tell_is_one(files: tuple[Path, Path], capsys: pytest.CaptureFixture[str]) -> None:
+    page, given = files
+    log = page.parent / "smi.xml"
+    log.write_text(
+        "<nvidia_smi_log><attached_gpus>2</attached_gpus><gpu><uuid>GPU-a</uuid><utilization><gpu_util>90 %</gpu_util>"
+        "</utilization><processes><process_info><pid>42</pid></process_info></processes></gpu>"
+        "<gpu><uuid>GPU-b</uuid><fb_memory_usage><used>1 MiB</used></fb_memory_usage></gpu></nvidia_smi_log>"
+    )
+    arguments = ["node", "gpus", "--dcgm", str(page), "--nvidia-smi", str(log), "--pod-resources", str(given)]
+    assert main([*arguments, "--json"]) == 0
+    found = msgspec.json.decode(capsys.readouterr().out)
+    assert (found["idle"]["allocated"], found["idle"]["idle"]) == (2, 1)
+    first, second = found["gpus"]
+    assert (first["sm_active_permille"], first["busy_permille"], first["processes"][0]["pid"]) == (400, 900, 42)
+    assert second["memory_used_bytes"] == 2 << 30
+
+
 def test_processes_of_this_machine_name_pods_by_uid(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     uid = "6f1c2d3e-0000-4000-8000-0123456789ab"
     (tmp_path / "42").mkdir()

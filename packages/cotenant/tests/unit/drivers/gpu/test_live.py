@@ -12,7 +12,7 @@ from tests.fakes.waiting import eventually, patience
 from cotenant.drivers.gpu.apart import ReadApart
 from cotenant.drivers.gpu.live import LiveGpus, live_gpus
 from cotenant.drivers.gpu.nvml import GpuReader
-from cotenant.model.errors import Permanent, Transient, Unsupported
+from cotenant.model.errors import Transient, Unsupported
 from cotenant.model.machine.counters import HostCounters, NodeSample
 
 SAMPLE = NodeSample(1, 1.0, HostCounters(4, 0, 1, 1))
@@ -87,10 +87,14 @@ def test_a_first_reading_that_fails_leaves_nothing_open() -> None:
     assert gpu.utilisation_percent == 40
     with pytest.raises(Unsupported):
         live_gpus(FakeNvml(starts=FakeNvml.NVML_ERROR_DRIVER_NOT_LOADED), LONG_S)
-    failing = FakeNvml(Gpu("GPU-1", fails={"MemoryInfo": FakeNvml.NVML_ERROR_UNKNOWN}))
-    with pytest.raises(Permanent, match="memory"):
-        live_gpus(failing, LONG_S)
-    assert failing.running == 0
+    closed = FakeNvml(Gpu("GPU-1", fails={"HandleByIndex": FakeNvml.NVML_ERROR_UNKNOWN}))
+    with pytest.raises(Transient, match="none of its 1 GPUs"):
+        live_gpus(closed, LONG_S)
+    strange = FakeNvml(Gpu("GPU-1", bus=""))
+    strange.nvmlDeviceGetComputeMode = None  # type: ignore[method-assign, assignment]
+    with pytest.raises(TypeError):
+        live_gpus(strange, LONG_S)
+    assert (closed.running, strange.running) == (0, 0)
     with pytest.raises(Transient, match="does not start"):
         live_gpus(FakeNvml(starts=FakeNvml.NVML_ERROR_UNKNOWN), LONG_S)
 

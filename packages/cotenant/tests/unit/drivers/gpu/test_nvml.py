@@ -6,7 +6,7 @@ import pytest
 from tests.fakes.node.fake_nvml import FakeNvml, Gpu
 
 from cotenant.drivers.gpu.nvml import APPLICATION_XIDS, GpuReader
-from cotenant.model.errors import Permanent, Transient, Unsupported
+from cotenant.model.errors import Transient, Unsupported
 from cotenant.model.machine.counters import GpuInstance, GpuPodUse
 
 GIB = 1 << 30
@@ -71,6 +71,13 @@ def test_bytes_over_nvlink_are_a_rate_and_a_card_without_links_lacks_nothing() -
     linked.linked_kib, linked.at_us = (1, 6), 2_000_000
     assert reader.read()[0].nvlink_bps is None  # it wrapped
     linked.linked_kib, linked.at_us = (11, 6), 3_000_000
+    assert reader.read()[0].nvlink_bps == 10 * 1024
+    linked.fails = {"FieldValues": 999}
+    assert [reader.read()[0].nvlink_bps for _ in range(2)] == [None, None]
+    linked.fails = {}
+    linked.at_us = 4_000_000
+    assert reader.read()[0].nvlink_bps is None
+    linked.linked_kib, linked.at_us = (21, 6), 5_000_000
     assert reader.read()[0].nvlink_bps == 10 * 1024
     assert reader.gaps() == ()
 
@@ -217,9 +224,42 @@ def test_a_query_that_a_model_does_not_support_is_a_gap() -> None:
     ]
 
 
-def test_an_unexpected_error_is_permanent() -> None:
-    with pytest.raises(Permanent, match="memory"):
-        GpuReader(FakeNvml(Gpu("GPU-a", fails={"MemoryInfo": 999}))).read()
+def test_an_unexpected_error_of_one_card_is_said_for_it_and_blinds_no_other() -> None:
+    gpu = Gpu("GPU-a", used=5 * GIB, percent=9)
+    reader = GpuReader(FakeNvml(gpu, Gpu("GPU-b", used=GIB, percent=5)))
+    reader.read()
+    gpu.fails = {"PowerUsage": 999}
+    found, other = reader.read()
+    assert (found.healthy, found.power_mw, other.power_mw) == (True, None, 650_000)
+    assert [(gap.what, gap.needs) for gap in reader.gaps()] == [
+        ("power draw of GPU 0", "an answer of its driver (NVML error 999)")
+    ]
+    gpu.fails = {}
+    assert reader.read()[0].power_mw == 650_000
+    assert reader.gaps() == ()
+
+
+@pytest.mark.parametrize(
+    ("query", "what"), [("MemoryInfo", "memory"), ("ComputeRunningProcesses", "compute processes")]
+)
+def test_a_card_that_does_not_tell_who_is_on_it_does_not_look_empty(query: str, what: str) -> None:
+    gpu = Gpu("GPU-a", used=5 * GIB, compute=[(7, 5 * GIB)])
+    reader = GpuReader(FakeNvml(gpu, Gpu("GPU-b")))
+    reader.read()
+    gpu.fails = {query: 999}
+    found, other = reader.read()
+    assert (found.healthy, found.fault) == (False, f"its driver does not tell its {what}: NVML error 999")
+    assert (found.memory_used_bytes, other.healthy, other.fault) == (5 * GIB, True, "")
+    gpu.fails = {}
+    assert reader.read()[0].healthy
+
+
+def test_a_divided_card_stays_divided_while_it_does_not_say() -> None:
+    gpu = Gpu("GPU-a", divided=True)
+    reader = GpuReader(FakeNvml(gpu))
+    reader.read()
+    gpu.fails = {"MigMode": 999}
+    assert reader.read()[0].divided
 
 
 @pytest.mark.parametrize(("error", "kind"), [(9, Unsupported), (12, Unsupported), (999, Transient)])
@@ -233,6 +273,30 @@ def test_a_gpu_that_cannot_be_listed_leaves_nothing_open() -> None:
     with pytest.raises(Transient):
         GpuReader(library).read()
     assert library.running == 0
+
+
+def test_a_card_that_cannot_be_opened_blinds_no_other_and_is_asked_again() -> None:
+    lost = Gpu("GPU-a", fails={"HandleByIndex": 15})
+    library = FakeNvml(lost, Gpu("GPU-b"))
+    reader = GpuReader(library)
+    assert [gpu.uuid for gpu in reader.read()] == ["GPU-b"]
+    assert [gap.what for gap in reader.gaps()] == ["GPU 0"]
+    lost.fails = {}
+    for _ in range(10):
+        found = reader.read()
+    assert [(gpu.index, gpu.uuid) for gpu in found] == [(0, "GPU-a"), (1, "GPU-b")]
+    assert reader.gaps() == ()
+
+
+def test_a_card_without_events_keeps_nobody_from_those_of_the_others() -> None:
+    gpus = Gpu("GPU-a", fails={"RegisterEvents": 3}), Gpu("GPU-b")
+    library = FakeNvml(*gpus)
+    reader = GpuReader(library)
+    reader.read()
+    assert library.registered == ["GPU-b"]
+    gpus[0].fails["UUID"] = FakeNvml.NVML_ERROR_GPU_IS_LOST
+    library.events += [(gpus[0], 79), (gpus[1], 48)]
+    assert reader.read()[1].fault == "Xid 48"
 
 
 def test_reading_after_close_starts_again() -> None:

@@ -188,6 +188,37 @@ def test_mig_instances_are_named_by_nvidia_smi_s_list() -> None:
         read_nvidia_smi(log, "No devices found.\n")
 
 
+def test_a_gpu_is_called_by_its_place_among_all_as_pmon_calls_it_and_not_by_its_device_file() -> None:
+    one, all_of_them = smi("550"), "<gpu><uuid>GPU-b</uuid><minor_number>2</minor_number></gpu></nvidia_smi_log>"
+    assert read_nvidia_smi(one)[0].index == 3
+    whole = one.replace("</nvidia_smi_log>", all_of_them).replace("<gpu ", "<attached_gpus>2</attached_gpus><gpu ")
+    assert [(use.index, use.uuid) for use in read_nvidia_smi(whole)] == [(0, "GPU-a"), (0, "GPU-a"), (1, "GPU-b")]
+    uses = with_processes(read_nvidia_smi(whole), read_pmon("# gpu pid type sm mem\n1 5 C 45 30\n"))
+    assert [[process.pid for process in use.processes] for use in uses] == [[42, 7], [42], [5]]
+
+
+def test_a_process_is_on_one_of_two_compute_instances_of_a_gpu_instance() -> None:
+    numbers = "<gpu_instance_id>7</gpu_instance_id><compute_instance_id>{}</compute_instance_id>"
+    device = f"<mig_device>{numbers}</mig_device>"
+    process = f"<process_info>{numbers}<pid>{{}}</pid></process_info>"
+    log = (
+        f"<nvidia_smi_log><gpu><mig_devices>{device.format(0)}{device.format(1)}</mig_devices><processes>"
+        f"{process.format(1, 42)}{process.format('N/A', 7)}</processes></gpu></nvidia_smi_log>"
+    )
+    _, first, second = read_nvidia_smi(log)
+    assert ([one.pid for one in first.processes], [one.pid for one in second.processes]) == ([7], [42, 7])
+
+
+def test_more_than_the_whole_is_no_share_of_it() -> None:
+    assert (amount("100", "%"), amount("101", "%"), amount("2147483632 %")) == (1000, None, None)
+    blank = read_dcgm('DCGM_FI_DEV_GPU_UTIL{gpu="0",UUID="GPU-a"} 2147483632')
+    assert blank[0].busy_permille is None
+
+
+def test_a_gpu_whose_number_is_no_number_is_called_by_its_place() -> None:
+    assert [use.index for use in read_amd_smi('[{"gpu": 0}, {"gpu": true}]')] == [0, 1]
+
+
 def test_ten_thousand_processes_on_a_card_are_read_and_more_than_any_are_refused() -> None:
     process = "<process_info><pid>{}</pid><used_memory>1 MiB</used_memory></process_info>"
     log = "<nvidia_smi_log><gpu><processes>{}</processes></gpu></nvidia_smi_log>"

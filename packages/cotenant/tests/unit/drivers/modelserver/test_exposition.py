@@ -66,6 +66,22 @@ def test_engines_of_one_server_are_series_of_their_own() -> None:
     ) == ["engine=0,model_name=llama", "engine=1,model_name=llama"]
 
 
+def test_of_workers_that_serve_a_request_together_the_first_counts_it() -> None:
+    edges = ("0.1", 1), ("+Inf", 3)
+    shown = [(0, 0, 0), (0, 1, 0), (1, 0, 0), (10, 0, 1), (9, 0, 1)]  # ranks: tensor, pipeline, data
+    lines = []
+    for tensor, pipeline, data in shown:
+        ranks = f'model_name="llama",tp_rank="{tensor}",pp_rank="{pipeline}",dp_rank="{data}"'
+        lines += [f'sglang:queue_time_seconds_bucket{{{ranks},le="{edge}"}} {count}' for edge, count in edges]
+        lines.append(f"sglang:num_queue_reqs{{{ranks}}} 2")
+    reading = read_exposition("\n".join(lines))
+    assert [histogram.series for histogram in reading.histograms] == [
+        "dp_rank=0,model_name=llama,pp_rank=0,tp_rank=0",
+        "dp_rank=1,model_name=llama,pp_rank=0,tp_rank=9",
+    ]
+    assert reading.waiting == 4
+
+
 def test_what_a_server_says_of_itself() -> None:
     reading = read_exposition(page("sglang-0.5", {}, started_s=7.5, tokens=1234.0))
     assert (reading.started_s, reading.generated_tokens, reading.running, reading.waiting) == (7.5, 1234, 3, 7)

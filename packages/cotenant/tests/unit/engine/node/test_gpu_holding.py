@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cotenant.engine.node.gpu_holding import attributed, idle_gpus
-from cotenant.model.devices.gpu_use import GpuHolder, GpuProcess, GpuUse, whole_or_instances
+from cotenant.model.devices.gpu_use import GpuHolder, GpuProcess, GpuUse, joined, whole_or_instances
 
 A, B = GpuHolder("ml/a", "serve"), GpuHolder("ml/b")
 
@@ -16,6 +16,24 @@ def test_holders_by_uuid_by_index_by_replica_and_by_process() -> None:
     uses = [use(0), use(1), use(2), use(3, processes=(GpuProcess(42), GpuProcess(43)))]
     found = attributed(uses, {"GPU-0": [A], "1": [A], "GPU-2::0": [A], "GPU-2::7": [B]}, {42: B})
     assert [gpu.holders for gpu in found] == [(A,), (A,), (A, B), (B,)]
+    (shared,) = attributed([use(0)], {"nvidia0/vgpu0": [A], "nvidia0/vgpu12": [B]}, {})
+    assert shared.holders == (A, B)
+
+
+def test_what_several_sources_tell_of_a_gpu_or_an_instance_is_of_one() -> None:
+    smi = [
+        GpuUse("nvidia-smi", 0, "gpu-0", busy_permille=7, memory_used_bytes=3),
+        GpuUse("nvidia-smi", 0, "gpu-0", instance="#7", instance_uuid="MIG-a"),
+        GpuUse("nvidia-smi", 0, "gpu-0", instance="#7", instance_uuid="MIG-b"),
+        GpuUse("nvidia-smi", 1),
+    ]
+    found = joined([use(0, 5, memory_used_bytes=2), use(0, 6, instance="1g.10gb#7"), *smi])
+    assert [(one.sm_active_permille, one.busy_permille, one.memory_used_bytes) for one in found[:1]] == [(5, 7, 2)]
+    assert [(one.instance, one.instance_uuid, one.index) for one in found[1:]] == [
+        ("1g.10gb#7", "MIG-a", 0),
+        ("#7", "MIG-b", 0),
+        ("", "", 1),
+    ]
 
 
 def test_a_pod_that_several_sources_name_holds_it_once() -> None:
@@ -57,7 +75,7 @@ def test_a_mig_instance_is_given_by_its_own_names() -> None:
         instance = use(2, instance="1g.10gb#7", instance_uuid="MIG-ab")
         return attributed([instance], {device: [A]}, {})[0].holders
 
-    for device in ("MIG-ab", "MIG-ab::3", "MIG-GPU-2/7/0", "nvidia2/gi7"):
+    for device in ("MIG-ab", "MIG-ab::3", "MIG-GPU-2/7/0", "nvidia2/gi7", "nvidia2/gi7/vgpu1"):
         assert held(device) == (A,), device
     for device in ("MIG-cd", "MIG-GPU-2/8/0", "MIG-GPU-1/7/0", "nvidia2/gi77", "nvidia2", "2"):
         assert held(device) == (), device

@@ -172,6 +172,15 @@ def test_a_card_whose_driver_does_not_tell_processes_apart_is_not_lent() -> None
     assert "nothing is lent, its driver does not tell processes apart" in machine.text
 
 
+@pytest.mark.parametrize(("busy", "memory_percent", "lent"), [(0, 9, True), (0, 11, False), (1, 0, False)])
+def test_a_card_that_is_in_use_by_nobody_that_is_shown_is_not_lent(busy: int, memory_percent: int, lent: bool) -> None:
+    machine = Machine()
+    used = memory_percent * 80 * GIB // 100
+    machine.warm([SERVER], replace(card(), utilisation_percent=busy, memory_used_bytes=used))
+    assert (machine.lent() > 0) is lent
+    assert ("nothing is lent, it is in use, and its driver does not show by which process" in machine.text) is not lent
+
+
 def test_a_program_that_was_given_nothing_holds_what_it_uses() -> None:
     machine = Machine()
     machine.warm([SERVER], card(use("server", 30, 20), use("", 40, 0)))

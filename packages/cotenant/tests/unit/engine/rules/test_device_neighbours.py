@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from tests.unit.engine.rules.test_devices import cluster, decided, gpus, minors, part, pod
 
 from cotenant.engine.cluster import Cluster
@@ -11,7 +12,7 @@ from cotenant.engine.rules.devices.requests import DeviceSettings
 from cotenant.model.cluster.demands import Demands, Holdings
 from cotenant.model.cluster.labels import Labels
 from cotenant.model.cluster.observed import ObservedPod
-from cotenant.model.devices.card_need import ROLE, CardNeed
+from cotenant.model.devices.card_need import ROLE, CardNeed, ServingPhase
 from cotenant.model.resources import GPU
 
 ON = DeviceSettings(neighbours=6.0)
@@ -39,6 +40,24 @@ def test_a_node_whose_card_is_bound_otherwise_is_preferred() -> None:
     made = two_nodes()
     made.pod_seen(share("x", TRAIN), 0.0)
     assert where(made, "x") == "b"
+
+
+@pytest.mark.parametrize(
+    ("there", "elsewhere"),
+    [
+        (CardNeed(10, 10, ServingPhase.DECODE), CardNeed(100, 100)),  # a prefill beside a decode is worst
+        (CardNeed(10, 10, ServingPhase.DECODE), CardNeed(10, 10, growth=60)),
+        (CardNeed(10, 10, growth=60), CardNeed(100, 10)),  # then the room of caches
+    ],
+)
+def test_between_nodes_what_speaks_against_a_card_counts_by_its_kind(there: CardNeed, elsewhere: CardNeed) -> None:
+    made = cluster("a", "b", settings=ON)
+    made.plugins.devices.seen(gpus("a", 1))
+    made.plugins.devices.seen(gpus("b", 1))
+    made.pod_seen(share("there", there, on="a", holds=Holdings(devices=(part(0, 30),))), 0.0)
+    made.pod_seen(share("elsewhere", elsewhere, on="b", holds=Holdings(devices=(part(0, 20),))), 0.0)
+    made.pod_seen(share("x", CardNeed(100, 60, ServingPhase.PREFILL)), 0.0)
+    assert where(made, "x") == "b", "though a is fuller"
 
 
 def test_by_default_needs_are_not_looked_at() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from tests.unit.engine.rules.test_devices import cluster, decided, gpus, node, unschedulable
 from tests.unit.engine.rules.test_devices import pod as plain
 
@@ -12,7 +13,7 @@ from cotenant.model.cluster.demands import UNENFORCED
 from cotenant.model.cluster.labels import HOSTNAME, Labels
 from cotenant.model.cluster.observed import ObservedPod
 from cotenant.model.devices.inventory import GPU_ISOLATION, NODE_ISOLATION, NodeDevices
-from cotenant.model.resources import GPU
+from cotenant.model.resources import GPU, Amounts
 
 
 def pod(name: str, asks: dict[str, int], isolation: str = "") -> ObservedPod:
@@ -43,6 +44,33 @@ def test_whole_gpus_need_nothing_that_enforces_a_share() -> None:
     c.plugins.devices.seen(gpus("a"))
     c.pod_seen(pod("x", {GPU: 100}, isolation="HAMi-core"), 0.0)
     assert decided(c, 0.0)["x"].holds.gpu_share == ""
+
+
+@pytest.mark.parametrize(
+    ("labels", "named"),
+    [
+        ({"nvidia.com/gpu.sharing-strategy": "time-slicing", "nvidia.com/gpu.replicas": "4"}, UNENFORCED),
+        ({"nvidia.com/gpu.sharing-strategy": "mps", "nvidia.com/gpu.replicas": "4"}, "device-plugin-mps"),
+        ({"nvidia.com/gpu.sharing-strategy": "none", "nvidia.com/gpu.replicas": "1"}, ""),
+        ({"nvidia.com/gpu.replicas": "4"}, UNENFORCED),
+        ({"nvidia.com/gpu.replicas": "1"}, ""),
+        ({"cloud.google.com/gke-gpu-sharing-strategy": "time-sharing"}, UNENFORCED),
+        ({}, ""),
+    ],
+)
+@pytest.mark.parametrize("has_object", [True, False])
+def test_what_a_device_plugin_gives_as_a_card_and_shares_is_named_on_its_pod(
+    labels: dict[str, str], named: str, has_object: bool
+) -> None:
+    c = cluster()
+    found = node("a")
+    amounts = found.allocatable + Amounts.of({"nvidia.com/gpu": 4})
+    c.node_seen(replace(found, allocatable=amounts, labels=Labels.of({HOSTNAME: "a", **labels})))
+    if has_object:
+        c.plugins.devices.seen(gpus("a"))
+    c.pod_seen(pod("x", {"nvidia.com/gpu": 1}), 0.0)
+    holds = decided(c, 0.0)["x"].holds
+    assert (holds.gpu_share, bool(holds.devices)) == (named, has_object)
 
 
 def test_a_share_that_nothing_enforces_is_named_on_its_pod() -> None:

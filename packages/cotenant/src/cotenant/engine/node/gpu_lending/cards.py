@@ -25,6 +25,7 @@ from cotenant.policy.interference.attribution.cards import given_by_card
 
 WHOLE = 1000
 _PERCENT = 100
+_HIDDEN = 100  # memory in use that no process is told of: beyond it somebody is there; drivers keep a few percent
 SECOND_US = 1_000_000
 
 
@@ -138,8 +139,17 @@ def _held(
         if uid not in borrowing:
             name = f"pod {uid}" if uid else "a program outside pods"
             holders.append(CardHolder(uid, name, WHOLE, *_used(gpu, use)))
-    apart = all(use.sm_percent is not None for use in gpu.pods)
-    return HeldCard(gpu, tuple(holders), borrowers, "" if apart else "its driver does not tell processes apart")
+    return HeldCard(gpu, tuple(holders), borrowers, _why_not(gpu))
+
+
+def _why_not(gpu: GpuCounters) -> str:
+    """Why nobody can say what the holders leave."""
+    if any(use.sm_percent is None for use in gpu.pods):
+        return "its driver does not tell processes apart"
+    hidden = gpu.memory_used_bytes - sum(use.memory_bytes for use in gpu.pods)
+    if (gpu.utilisation_percent and not gpu.pods) or hidden * WHOLE > _HIDDEN * gpu.memory_total_bytes:
+        return "it is in use, and its driver does not show by which process"
+    return ""
 
 
 def _given(pod: NodePod) -> tuple[DeviceAllocation, ...]:

@@ -17,10 +17,11 @@ import numpy as np
 from cotenant.engine.encoding.encoder import Encoder
 from cotenant.engine.framework.one_inventory import OneInventory
 from cotenant.model.arrays import Int
+from cotenant.model.cluster.demands import UNENFORCED
 from cotenant.model.cluster.labels import NO_LABELS, Labels
 from cotenant.model.devices.allocation import DeviceAllocation
 from cotenant.model.devices.card_need import NO_NEED, CardNeed
-from cotenant.model.devices.inventory import NodeDevices
+from cotenant.model.devices.inventory import NodeDevices, plugin_shares
 from cotenant.model.errors import InvalidInput, Permanent
 from cotenant.policy.placement.devices.ledger import DeviceHolding, DeviceLedger
 from cotenant.policy.placement.devices.overlap import overlaps
@@ -131,6 +132,16 @@ class DeviceNodes:
         """What enforces shares of a node's GPUs; empty where nothing is said to."""
         node = self.by_name.get(name)
         return node.ledger.isolation if node is not None else ""
+
+    def share(self, name: str, is_share: bool, is_plain: bool) -> str:
+        """What enforces the part of a GPU that a pod gets there, though it may have asked for whole cards (`is_plain`);
+        `UNENFORCED`: nothing. Empty where it gets no part.
+        """
+        encoder = self._encoder
+        row = encoder.node_rows.get(name) if encoder is not None else None
+        if is_share or encoder is None or row is None:
+            return (self.isolation(name) or UNENFORCED) if is_share else ""
+        return plugin_shares(encoder.node(row).labels) if is_plain else ""
 
     # ---- holders
 

@@ -16,19 +16,23 @@ from cotenant.policy.placement.devices.ledger import DeviceLedger
 from cotenant.policy.placement.devices.neighbours import memory_left, sentence, without
 from cotenant.policy.placement.preference import PreferencePart
 
-_MOST = 100  # points beyond it are equal between nodes
+# What points count between nodes: one by one up to a card that is wanted twice, then by what kind speaks against it
+# (policy/placement/devices/neighbours.py): the room of caches, and most a prefill beside a decode.
+_POINTS, _COUNT = (0, 100, 201, 1000), (0.0, 100.0, 150.0, 250.0)
 
 
 def preferences(settings: DeviceSettings, worths: Float, points: Int) -> tuple[PreferencePart, ...]:
-    """Parts of the score of rows, 0 (worst) to 100 (best) times their weight; none where all are equal."""
+    """Parts of the score of rows, from 0 (worst) to 100 (best), of neighbours to 250, times their weight; none where
+    all are equal.
+    """
     found = []
     if len(worths):
         low, high = float(worths.min()), float(worths.max())
         if low < high and settings.weight:
             found.append(PreferencePart("devices", settings.weight * (100.0 / (high - low)) * (worths - low)))
-        against = np.minimum(points, _MOST)
+        against = np.interp(points, _POINTS, _COUNT)
         if settings.neighbours and against.min() < against.max():
-            found.append(PreferencePart("GPU neighbours", settings.neighbours * (_MOST - against).astype(np.float64)))
+            found.append(PreferencePart("GPU neighbours", settings.neighbours * (_COUNT[-1] - against)))
     return tuple(found)
 
 

@@ -31,7 +31,7 @@ class DeviceSettings:
     whole: DeviceStrategy = DeviceStrategy.BINPACK  # for whole devices
     # of the strategy's 0 to 100 in a node's score; the profile's own has 1: it decides between otherwise equal nodes
     weight: float = 2.0
-    # of what speaks against the neighbours on a card, 0 to 100, in a node's score; 0: what pods need is not looked at
+    # of what speaks against the neighbours on a card, 0 to 250, in a node's score; 0: what pods need is not looked at
     neighbours: float = 0.0
     only_isolated: bool = False  # a share of a GPU is given only where something is said to enforce it
     usual: tuple[UsualPod, ...] = ()  # typical pods, for Strategy.FRAGMENTATION; without them it packs

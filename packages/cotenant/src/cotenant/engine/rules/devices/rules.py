@@ -42,7 +42,7 @@ from cotenant.engine.rules.devices.requests import Asks, DeviceSettings, Distinc
 from cotenant.engine.rules.devices.verdicts import DeviceVerdictCache, hints_of
 from cotenant.engine.rules.devices.victims import DeviceVacate, device_columns, device_vacate, ledger_without
 from cotenant.model.arrays import Int
-from cotenant.model.cluster.demands import UNENFORCED, Demands, Holdings
+from cotenant.model.cluster.demands import Demands, Holdings
 from cotenant.model.cluster.node import Node
 from cotenant.model.cluster.pod import Pod
 from cotenant.model.devices.allocation import DeviceAllocation
@@ -237,11 +237,11 @@ class DeviceRules:
     def holdings(self, number: int, holds: Holdings) -> Holdings:
         """`holds` with the pod's devices, and what enforces its share of a GPU."""
         pod = self._pods[number]
-        if not pod.given or pod.is_guess:
+        ask = pod.ask if isinstance(pod.ask, DistinctDeviceRequest) else None
+        share = "" if ask is None else self.nodes.share(pod.node, ask.is_share, ask.plain)
+        if pod.is_guess or not (pod.given or (share and ask is not None and ask.plain)):
             return holds
-        is_share = isinstance(pod.ask, DistinctDeviceRequest) and pod.ask.is_share
-        share = (self.nodes.isolation(pod.node) or UNENFORCED) if is_share else ""
-        return replace(holds, devices=pod.given, gpu_share=share)
+        return replace(holds, devices=pod.given or holds.devices, gpu_share=share)
 
     def columns(self, number: int, pods: Int, rows: Int) -> Iterator[ConstraintColumn]:
         """What of these residents blocks the pod on devices."""

@@ -19,7 +19,7 @@ from cotenant.model.cluster.seal import SealStanding
 from cotenant.model.devices.allocation import DEVICE_ALLOCATED, parse_allocations
 from cotenant.model.devices.card_sample import CardPath
 from cotenant.model.devices.device import DeviceType
-from cotenant.model.devices.gpu_use import device_names
+from cotenant.model.devices.gpu_use import device_names, replicated
 from cotenant.model.errors import InvalidInput
 from cotenant.model.machine.counters import GpuCounters, GpuPodUse
 from cotenant.model.machine.node_pod import NodePod, NodePodPhase
@@ -78,7 +78,7 @@ def given_by_card(state: NodeState) -> Mapping[str, set[str]]:
         uids = {pod.key: pod.uid for pod in pods}
         cards = {name: gpu.uuid for gpu in state.gpus for name in names_of_card(gpu)}
         for device, key in state.kubelet.given_devices:
-            card, uid = cards.get(device.partition("::")[0]), uids.get(key)
+            card, uid = cards.get(replicated(device)), uids.get(key)
             if card is not None and uid is not None:
                 found[card].add(uid)
     return found

@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 
 from cotenant.model.devices.card_need import NO_NEED, PERCENT, CardNeed, ServingPhase
 
-_GROWTH, _APART = 200, 1000
+_GROWTH, _APART = 201, 1000  # more than both sums; more than these and growth
 
 
 @dataclass(frozen=True, slots=True)
