@@ -28,6 +28,7 @@ from cotenant.model.zones.state import ZoneChange
 from cotenant.services.zones.ban_file import KeptBans
 from cotenant.services.zones.definition import ZoneDefinition, setting_of
 from cotenant.services.zones.executing import group_for
+from cotenant.services.zones.host_ports import check_host_ports
 from cotenant.services.zones.log_file import ZoneLog
 from cotenant.services.zones.node_files import OF_CLUSTER, place_of
 from cotenant.services.zones.opening import ZoneSupport, check_host, opened
@@ -348,6 +349,7 @@ class ZoneHost:
 
     def _check_machine(self, definition: ZoneDefinition, group: str) -> None:
         check_machine(definition, self._definitions, self._quota)
+        check_host_ports(definition, self._definitions)
         if group and not any(group == root or group.startswith(f"{root}/") for root in self._roots):
             raise InvalidInput("vm.group", group, f"a group at or below {', '.join(self._roots)} (--root)")
 

@@ -19,6 +19,7 @@ from cotenant.services.zones.groups import GroupClass, ZoneGroup, ZoneThreads
 
 NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,38}[a-z0-9])?")
 DIGEST = re.compile(r"[0-9a-f]{64}")
+ANY_ADDRESS = "0.0.0.0"
 MAX_PODS = 32
 MAX_WORDS = 256
 MAX_TEXT = 4096
@@ -73,6 +74,11 @@ class PodPort:
             IPv4Address(self.address)
         except ValueError:
             raise InvalidInput("address", self.address, "an IPv4 address of this host, as in 127.0.0.1") from None
+
+    def takes(self, other: PodPort) -> bool:
+        """Whether both are one port of this host, which one socket can listen on: 0.0.0.0 is every address."""
+        same = self.address == other.address or ANY_ADDRESS in (self.address, other.address)
+        return bool(self.host) and self.host == other.host and same
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,10 +191,15 @@ def check_pods(pods: tuple[ZonePod, ...]) -> None:
     """What holds among the pods of a zone. Raises `InvalidInput`."""
     if len(pods) > MAX_PODS:
         raise InvalidInput("pods", len(pods), f"at most {MAX_PODS}")
-    forwarded = [(port.address, port.host) for pod in pods for port in pod.ports if port.host]
-    for address, number in forwarded:
-        if forwarded.count((address, number)) > 1:
-            raise InvalidInput("ports", number, "ports of this host that no other pod has")
+    ports = [(pod.name, port) for pod in pods for port in pod.ports]
+    for at, (name, port) in enumerate(ports):
+        for before, taken in ports[:at]:
+            if port.takes(taken):
+                hint = f"pod {before} has {taken.address}:{taken.host}"
+                raise InvalidInput(
+                    *(f"pods.{name}.ports.host", f"{port.address}:{port.host}"),
+                    *("ports of this host that no other pod has", hint),
+                )
     listening = [port.container for pod in pods for port in pod.ports]
     for number in listening:
         if listening.count(number) > 1:
