@@ -40,6 +40,11 @@ def check_host_path(field_name: str, path: str) -> None:
         raise InvalidInput(field_name, path, "a path that is not the guest's own: /proc, /sys, /dev and /run are")
 
 
+def is_whole(path: str) -> bool:
+    """Whether a path is all of this host, however it is written."""
+    return PurePosixPath(path) == PurePosixPath("/")
+
+
 @dataclass(frozen=True, slots=True)
 class PodImage:
     """A saved image: `docker save -o ARCHIVE IMAGE`. `archive`: beside the zone's file, or absolute; `sha256`: of the
@@ -127,6 +132,8 @@ class PodVolume:
             raise InvalidInput("name", self.name, "1 to 40 of a-z, 0-9 and -")
         if self.host:
             check_host_path("host", self.host)
+            if is_whole(self.host):
+                raise InvalidInput("host", self.host, "a folder below /", "a pod's root is its image's")
         if not 1 <= self.mib <= 4096:
             raise InvalidInput("mib", self.mib, "1 to 4096")
 
