@@ -23,6 +23,7 @@ ANY_ADDRESS = "0.0.0.0"
 MAX_PODS = 32
 MAX_WORDS = 256
 MAX_TEXT = 4096
+MIN_CPU_MILLI = 10  # the kernel takes no quota below 1 ms, of the 100 ms that a pod's is of
 _ENV = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -126,6 +127,8 @@ class PodVolume:
         place = PurePosixPath(self.path)
         if not place.is_absolute() or ".." in place.parts or len(place.parts) < 2 or "\0" in self.path:
             raise InvalidInput("path", self.path, "an absolute path below /, as in /data")
+        if place.parts[1] in ("proc", "dev"):
+            raise InvalidInput("path", self.path, "a path that is not the pod's own: /proc and /dev are")
         if bool(self.name) == bool(self.host):
             raise InvalidInput("name", self.name, "a name, or host: a folder of this host")
         if self.name and not NAME.fullmatch(self.name):
@@ -176,7 +179,7 @@ class ZonePod:
                 raise InvalidInput("env", key, f"at most {MAX_WORDS} names of letters, digits and _ with text")
         if self.user and not re.fullmatch(r"\d{1,9}(:\d{1,9})?", self.user):
             raise InvalidInput("user", self.user, "numbers, UID or UID:GID")
-        places = [volume.path for volume in self.volumes]
+        places = [PurePosixPath(volume.path).parts[1:] for volume in self.volumes]
         if len(set(places)) < len(places) or len(places) > MAX_PODS:
             raise InvalidInput("volumes", len(places), f"at most {MAX_PODS}, each at another path")
         for name, amount, most in (
@@ -187,6 +190,10 @@ class ZonePod:
         ):
             if not (1 if name in ("processes", "writes_mib") else 0) <= amount <= most:
                 raise InvalidInput(name, amount, f"at most {most}")
+        if 0 < self.cpu_milli < MIN_CPU_MILLI:
+            raise InvalidInput(
+                "cpu_milli", self.cpu_milli, f"0: no limit, or {MIN_CPU_MILLI} or more, as the kernel has it"
+            )
         self.group()
 
     def group(self) -> ZoneGroup:
@@ -207,6 +214,12 @@ def check_pods(pods: tuple[ZonePod, ...]) -> None:
                     *(f"pods.{name}.ports.host", f"{port.address}:{port.host}"),
                     *("ports of this host that no other pod has", hint),
                 )
+    sizes: dict[str, int] = {}
+    for pod in pods:
+        for volume in pod.volumes:
+            if volume.name and sizes.setdefault(volume.name, volume.mib) != volume.mib:
+                said = f"{sizes[volume.name]}, as where {volume.name} is named before"
+                raise InvalidInput(f"pods.{pod.name}.volumes.mib", volume.mib, said, "volumes of one name are one")
     listening = [port.container for pod in pods for port in pod.ports]
     for number in listening:
         if listening.count(number) > 1:
