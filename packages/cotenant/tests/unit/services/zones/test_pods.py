@@ -322,6 +322,7 @@ def test_a_guest_tells_of_the_zones_pods_only_and_changes_are_logged(tmp_path: P
     asyncio.run(ask({"web": {**told, "running": False, "exit": 3, "log": ["why"]}}))
     assert lines == ["pod web runs", "pod web is ready", "pod web is not ready", "pod web ended with status 3: why"]
     assert counted[0] == {"runnable": 1}
-    for wrong in ([], {"web": 3}, {"web": {}}, {"web": {**told, "restarts": "many"}}):
+    endless = {**told, "restarts": float("inf")}  # JSON as Python reads it has infinities
+    for wrong in ([], {"web": 3}, {"web": {}}, {"web": {**told, "restarts": "many"}}, {"web": endless}):
         with pytest.raises(Permanent, match="not a reading"):
             asyncio.run(ask(wrong))

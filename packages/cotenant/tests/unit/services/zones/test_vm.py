@@ -67,6 +67,7 @@ async def linked(
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writers.append(writer)
         writer.write(b'{"id": 0, "ok": {"kernel": "7", "python": "3"}}\nnot json\n[]\n{"id": 99, "ok": 1}\n')
+        writer.write(b'{"id": [1], "ok": 1}\n' + b"[" * 100_000 + b"\n")
         while line := await reader.readline():
             request = json.loads(line)
             try:
