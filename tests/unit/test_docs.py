@@ -15,6 +15,7 @@ from tools.rooms import picture
 from tools.tree import PACKAGES, ROOT
 
 from cotenant import __version__
+from cotenant_lab.cli.node_commands import app as experiments
 
 SOURCE = PACKAGES["cotenant"]
 FLOORS = {"lab": PACKAGES["cotenant_lab"], "local": PACKAGES["cotenant_local"]}  # of the other packages
@@ -34,6 +35,13 @@ def test_the_picture_of_the_rooms_is_up_to_date() -> None:
 def test_the_table_of_modes_is_up_to_date(name: str) -> None:
     page = (ROOT / name).read_text()
     assert page == with_table(page), f"run: python -m tools.owner_modes {name} (or `make docs`)"
+
+
+def test_every_experiment_has_a_row_in_its_guide() -> None:
+    page = (ROOT / "docs/guide/node-experiments.md").read_text()
+    commands = [name for name in experiments if not name.startswith("-")]
+    assert "kernels" in commands
+    assert [name for name in commands if f"\n| `{name}` |" not in page] == []
 
 
 @pytest.mark.parametrize("package", ROOMS)

@@ -1,4 +1,4 @@
-"""Every metric that a page names is exported under that name.
+"""Every metric that a page names is exported under that name, and every one of zones is named.
 
 The names are those of the declarations in the sources, with the suffixes that the exposition adds: a counter `x` is
 exported as `x_total`.
@@ -60,6 +60,21 @@ def named(text: str) -> set[str]:
     return {name for name in NAMED.findall(text) if name.count("_") >= 2}
 
 
+def listed(text: str) -> set[str]:
+    """The names in the tables of a page, where `_rest` continues a name before it in its row."""
+    found: set[str] = set()
+    for row in text.splitlines():
+        stems: list[str] = []
+        for name in re.findall(r"`([a-z0-9_]+)(?:\{[^`]*)?`", row) if row.startswith("| `") else ():
+            if name.startswith("_"):
+                found |= {stem + name for stem in stems}
+                continue
+            found.add(name)
+            words = name.split("_")
+            stems += ["_".join(words[:number]) for number in range(2, len(words))]
+    return found
+
+
 def exists(name: str) -> bool:
     return any(entry.startswith(name[:-1]) for entry in exported()) if name.endswith("*") else name in exported()
 
@@ -80,3 +95,15 @@ def test_the_sources_declare_what_a_page_of_metrics_has() -> None:
 @pytest.mark.parametrize("page", [p for p in PAGES if named(p.read_text())], ids=lambda p: str(p.relative_to(ROOT)))
 def test_every_metric_that_a_page_names_is_exported(page: Path) -> None:
     assert sorted(name for name in named(page.read_text()) if not exists(name)) == []
+
+
+def test_a_row_may_continue_a_name() -> None:
+    row = "| `cotenant_pod_load{pod,minutes}`, `_waits_total` | [waits](a.md#waits), with `probe: {stalls: true}` |"
+    assert {"cotenant_pod_load", "cotenant_pod_waits_total"} <= listed(row)
+    assert listed("`cotenant_pod_load` in a sentence") == set()
+
+
+def test_the_page_of_metrics_has_every_one_of_zones() -> None:
+    zones = {name for name in exported() if name.startswith("cotenant_zone_")}
+    assert "cotenant_zone_vm_stolen_ratio" in zones
+    assert sorted(zones - listed((ROOT / "docs/guide/metrics.md").read_text())) == []

@@ -42,6 +42,8 @@ def build_root(folder: Path, shared: Sequence[Path], files: Sequence[tuple[str, 
     binds: list[Path] = []
     for path in sorted({Path(os.path.normpath(path)) for path in shared}, key=lambda path: len(path.parts)):
         real = _follow(folder, path, binds)
+        if real == WHOLE:
+            raise InvalidInput("host_paths", str(path), "a path below /", "links lead it to the whole root")
         if not any(real.is_relative_to(bind) for bind in binds):
             _mount_point(folder, real)
             binds.append(real)

@@ -30,6 +30,7 @@ VIRTIOFSD = Path("/usr/lib/qemu/virtiofsd")
 AGENT_PORT = "cotenant.agent"
 _SOCKET_WITHIN_S = 30.0
 _LONGEST_LINE = 4096
+_LONGEST_REASON = 300
 # The groups' cgroup.procs, then the command: the shell becomes a member, then the command itself, which ends with this
 # process.
 _JOIN = (
@@ -124,6 +125,7 @@ class VirtualMachine:
         self._share: asyncio.subprocess.Process | None = None
         self._qemu: asyncio.subprocess.Process | None = None
         self._reading: list[asyncio.Task[None]] = []
+        self._said = ""  # the last line of either process
 
     @property
     def agent_socket(self) -> Path:
@@ -303,7 +305,8 @@ class VirtualMachine:
                 lines, rest = [*lines, rest], b""
             for line in lines:
                 if text := line.decode(errors="replace").strip():
-                    self._console(text[:_LONGEST_LINE])
+                    self._said = text[:_LONGEST_LINE]
+                    self._console(self._said)
 
     async def _appears(self, path: Path, process: asyncio.subprocess.Process, what: str) -> None:
         with contextlib.suppress(TimeoutError):
@@ -311,4 +314,7 @@ class VirtualMachine:
                 while not path.exists() and process.returncode is None:
                     await asyncio.sleep(0.02)
         if process.returncode is not None or not path.exists():
-            raise Transient(f"{what} did not start; the zone's log has what it said")
+            if process.returncode is not None:
+                await asyncio.wait(self._reading[-1:], timeout=_SOCKET_WITHIN_S)  # its last line, which says why
+            why = f": {self._said[:_LONGEST_REASON]}" if process.returncode is not None and self._said else ""
+            raise Transient(f"{what} did not start{why}; the zone's log has all that it said")

@@ -22,7 +22,7 @@ from cotenant.model.zones.setting import USUAL_MODES, Backend, ExclusiveCpus, Zo
 from cotenant.model.zones.table import ZoneRow
 from cotenant.policy.zone.deciding import ZoneConfig
 from cotenant.services.zones.groups import GroupClass, ZoneGroup, ZoneThreads, row_of
-from cotenant.services.zones.pods import NAME, ZonePod, check_pods
+from cotenant.services.zones.pods import NAME, ZonePod, check_pods, is_whole
 from cotenant.services.zones.vm_definition import VmDefinition
 
 MAX_GROUPS = 256
@@ -124,7 +124,7 @@ class ZoneDefinition:
         if self.pods and self.vm is None:
             raise InvalidInput("pods", len(self.pods), "none without vm", "a host's own containers are its runtime's")
         check_pods(self.pods)
-        if self.pods and self.vm is not None and "/" in self.vm.host_paths:
+        if self.pods and self.vm is not None and any(map(is_whole, self.vm.host_paths)):
             raise InvalidInput("vm.host_paths", "/", "paths below it in a zone with pods, whose images need a place")
         for name, selectors in (("applications", self.applications), ("rules", self.rules)):
             if len(selectors) > MAX_SELECTORS:

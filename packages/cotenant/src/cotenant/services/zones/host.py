@@ -28,6 +28,7 @@ from cotenant.model.zones.state import ZoneChange
 from cotenant.services.zones.ban_file import KeptBans
 from cotenant.services.zones.definition import ZoneDefinition, setting_of
 from cotenant.services.zones.executing import group_for
+from cotenant.services.zones.host_ports import check_host_ports
 from cotenant.services.zones.log_file import ZoneLog
 from cotenant.services.zones.node_files import OF_CLUSTER, place_of
 from cotenant.services.zones.opening import ZoneSupport, check_host, opened
@@ -331,6 +332,8 @@ class ZoneHost:
             raise InvalidInput("zone", name, "a zone that does not run yet", "cotenant zone list shows what runs")
         if len(self._zones) >= self._quota.zones:
             raise InvalidInput("zone", name, f"at most {self._quota.zones} zones", f"{', '.join(self._zones)} run")
+        if agent is not None and not agent.startswith(("unix:/", "127.0.0.1:", "localhost:", "[::1]:")):
+            raise InvalidInput("--agent", agent, "an agent of this host: 127.0.0.1:PORT or unix:/PATH")
         here = [entry for entry in self._definitions if entry.vm is None]
         listed = {group: entry.zone for entry in here for group in entry.rows()}
         if definition.vm is not None:
@@ -343,11 +346,10 @@ class ZoneHost:
                 raise InvalidInput("groups", group, "a group of no other zone", f"zone {listed[group]} has it")
         if len(listed) + len(definition.groups) > self._quota.groups:
             raise InvalidInput("groups", len(definition.groups), f"at most {self._quota.groups} groups in all zones")
-        if agent is not None and not agent.startswith(("unix:/", "127.0.0.1:", "localhost:", "[::1]:")):
-            raise InvalidInput("--agent", agent, "an agent of this host: 127.0.0.1:PORT or unix:/PATH")
 
     def _check_machine(self, definition: ZoneDefinition, group: str) -> None:
         check_machine(definition, self._definitions, self._quota)
+        check_host_ports(definition, self._definitions)
         if group and not any(group == root or group.startswith(f"{root}/") for root in self._roots):
             raise InvalidInput("vm.group", group, f"a group at or below {', '.join(self._roots)} (--root)")
 

@@ -16,6 +16,7 @@ import msgspec
 
 from cotenant.drivers.signatures.ed25519 import TrustedKeys
 from cotenant.model.errors import InvalidInput
+from cotenant.services.zones.pods import NAME
 
 MANIFEST, SIGNATURE, ZONE = "manifest.json", "manifest.sig", "zone.yaml"
 VERSION = 1
@@ -79,13 +80,18 @@ def read_list(text: bytes, signature: bytes, where: str) -> Packed:
         raise InvalidInput(f"{where}: {MANIFEST}", str(error), EXPECTED) from error
     if manifest.version != VERSION:
         raise InvalidInput(f"{where}: version", manifest.version, f"{VERSION}")
+    if not NAME.fullmatch(manifest.zone):  # part of a path where the package is unpacked
+        raise InvalidInput(f"{where}: zone", manifest.zone, "1 to 40 of a-z, 0-9 and -")
     files = {name: (found.sha256, found.bytes) for name, found in manifest.files.items()}
     if ZONE not in files or len(files) > MAX_FILES or sum(size for _, size in files.values()) > MAX_BYTES:
         raise InvalidInput(f"{where}: {MANIFEST}", len(files), f"{ZONE} and at most {MAX_FILES} files")
-    for name in files:
+    for name, (_, size) in files.items():
         folder, _, last = name.rpartition("/")
-        if folder not in ("", "images", "kernel") or last in ("", ".", "..") or (not folder and last != ZONE):
+        is_file = last not in ("", ".", "..") and "\0" not in last and (folder or last == ZONE)
+        if folder not in ("", "images", "kernel") or not is_file:
             raise InvalidInput(f"{where}: {MANIFEST}", name, f"{ZONE} and files in images and kernel")
+        if size < 0:
+            raise InvalidInput(f"{where}: {MANIFEST}", size, f"the bytes of {name}, 0 or more")
     return Packed(manifest.zone, files, text, signature.decode("ascii", "replace").strip())
 
 

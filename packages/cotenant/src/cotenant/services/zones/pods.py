@@ -19,9 +19,11 @@ from cotenant.services.zones.groups import GroupClass, ZoneGroup, ZoneThreads
 
 NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,38}[a-z0-9])?")
 DIGEST = re.compile(r"[0-9a-f]{64}")
+ANY_ADDRESS = "0.0.0.0"
 MAX_PODS = 32
 MAX_WORDS = 256
 MAX_TEXT = 4096
+MIN_CPU_MILLI = 10  # the kernel takes no quota below 1 ms, of the 100 ms that a pod's is of
 _ENV = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -37,6 +39,11 @@ def check_host_path(field_name: str, path: str) -> None:
         raise InvalidInput(field_name, path, "an absolute path without ..")
     if PurePosixPath(path).parts[1:2] in (("proc",), ("sys",), ("dev",), ("run",)):
         raise InvalidInput(field_name, path, "a path that is not the guest's own: /proc, /sys, /dev and /run are")
+
+
+def is_whole(path: str) -> bool:
+    """Whether a path is all of this host, however it is written."""
+    return PurePosixPath(path) == PurePosixPath("/")
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +80,11 @@ class PodPort:
             IPv4Address(self.address)
         except ValueError:
             raise InvalidInput("address", self.address, "an IPv4 address of this host, as in 127.0.0.1") from None
+
+    def takes(self, other: PodPort) -> bool:
+        """Whether both are one port of this host, which one socket can listen on: 0.0.0.0 is every address."""
+        same = self.address == other.address or ANY_ADDRESS in (self.address, other.address)
+        return bool(self.host) and self.host == other.host and same
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,12 +127,16 @@ class PodVolume:
         place = PurePosixPath(self.path)
         if not place.is_absolute() or ".." in place.parts or len(place.parts) < 2 or "\0" in self.path:
             raise InvalidInput("path", self.path, "an absolute path below /, as in /data")
+        if place.parts[1] in ("proc", "dev"):
+            raise InvalidInput("path", self.path, "a path that is not the pod's own: /proc and /dev are")
         if bool(self.name) == bool(self.host):
             raise InvalidInput("name", self.name, "a name, or host: a folder of this host")
         if self.name and not NAME.fullmatch(self.name):
             raise InvalidInput("name", self.name, "1 to 40 of a-z, 0-9 and -")
         if self.host:
             check_host_path("host", self.host)
+            if is_whole(self.host):
+                raise InvalidInput("host", self.host, "a folder below /", "a pod's root is its image's")
         if not 1 <= self.mib <= 4096:
             raise InvalidInput("mib", self.mib, "1 to 4096")
 
@@ -163,7 +179,7 @@ class ZonePod:
                 raise InvalidInput("env", key, f"at most {MAX_WORDS} names of letters, digits and _ with text")
         if self.user and not re.fullmatch(r"\d{1,9}(:\d{1,9})?", self.user):
             raise InvalidInput("user", self.user, "numbers, UID or UID:GID")
-        places = [volume.path for volume in self.volumes]
+        places = [PurePosixPath(volume.path).parts[1:] for volume in self.volumes]
         if len(set(places)) < len(places) or len(places) > MAX_PODS:
             raise InvalidInput("volumes", len(places), f"at most {MAX_PODS}, each at another path")
         for name, amount, most in (
@@ -174,6 +190,10 @@ class ZonePod:
         ):
             if not (1 if name in ("processes", "writes_mib") else 0) <= amount <= most:
                 raise InvalidInput(name, amount, f"at most {most}")
+        if 0 < self.cpu_milli < MIN_CPU_MILLI:
+            raise InvalidInput(
+                "cpu_milli", self.cpu_milli, f"0: no limit, or {MIN_CPU_MILLI} or more, as the kernel has it"
+            )
         self.group()
 
     def group(self) -> ZoneGroup:
@@ -185,10 +205,21 @@ def check_pods(pods: tuple[ZonePod, ...]) -> None:
     """What holds among the pods of a zone. Raises `InvalidInput`."""
     if len(pods) > MAX_PODS:
         raise InvalidInput("pods", len(pods), f"at most {MAX_PODS}")
-    forwarded = [(port.address, port.host) for pod in pods for port in pod.ports if port.host]
-    for address, number in forwarded:
-        if forwarded.count((address, number)) > 1:
-            raise InvalidInput("ports", number, "ports of this host that no other pod has")
+    ports = [(pod.name, port) for pod in pods for port in pod.ports]
+    for at, (name, port) in enumerate(ports):
+        for before, taken in ports[:at]:
+            if port.takes(taken):
+                hint = f"pod {before} has {taken.address}:{taken.host}"
+                raise InvalidInput(
+                    *(f"pods.{name}.ports.host", f"{port.address}:{port.host}"),
+                    *("ports of this host that no other pod has", hint),
+                )
+    sizes: dict[str, int] = {}
+    for pod in pods:
+        for volume in pod.volumes:
+            if volume.name and sizes.setdefault(volume.name, volume.mib) != volume.mib:
+                said = f"{sizes[volume.name]}, as where {volume.name} is named before"
+                raise InvalidInput(f"pods.{pod.name}.volumes.mib", volume.mib, said, "volumes of one name are one")
     listening = [port.container for pod in pods for port in pod.ports]
     for number in listening:
         if listening.count(number) > 1:

@@ -48,8 +48,11 @@ def machine_sums(zones: Iterable[ZoneDefinition]) -> MachineSums:
 
 
 def check_machine(wanted: ZoneDefinition, running: Iterable[ZoneDefinition], quota: ZoneQuota) -> None:
-    """Refuse a machine beyond the quota. Raises `InvalidInput`."""
-    used, own = machine_sums(running), machine_sums([wanted])
+    """Refuse a machine beyond the quota, or in a group whose limit of CPU time is another machine's. Raises
+    `InvalidInput`.
+    """
+    others = list(running)
+    used, own = machine_sums(others), machine_sums([wanted])
     for field, asked, before, most, unit, option in (
         ("vm.memory_mib", own.memory_mib, used.memory_mib, quota.memory_mib, "MiB", "--max-zone-memory-mib"),
         ("vm.cpus", own.vcpus, used.vcpus, quota.vcpus, "vCPUs", "--max-zone-vcpus"),
@@ -58,6 +61,12 @@ def check_machine(wanted: ZoneDefinition, running: Iterable[ZoneDefinition], quo
         if before + asked > most:
             hint = f"{before} are used: ask for less, destroy a zone, or have the keeper started with a larger {option}"
             raise InvalidInput(field, asked, f"at most {most} {unit} in all zones", hint)
+    for other in others:
+        machines = [zone.vm for zone in (wanted, other) if zone.vm is not None and zone.vm.group]
+        shared = len(machines) == 2 and machines[0].group == machines[1].group
+        if shared and any(vm.cpu_milli for vm in machines):
+            hint = f"the machine of zone {other.zone} is in it, and a limit is of all that is in a group"
+            raise InvalidInput("vm.group", machines[0].group, "a group of its own where a machine has cpu_milli", hint)
 
 
 def quota_shown(

@@ -77,7 +77,7 @@ class GuestState:
             self._resources_seen(answer.get("resources", {}))
             pods = answer.get("pods", {})
             self._pods_seen({name: pod_shown(pod) for name, pod in pods.items() if name in self._about})
-        except (LookupError, TypeError, ValueError, AttributeError) as error:
+        except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise Permanent(f"the guest's answer is not a reading: {error!r}") from None
 
     def _resources_seen(self, told: Mapping[str, Any]) -> None:
@@ -119,7 +119,9 @@ class GuestState:
 
 
 def pod_shown(pod: Any) -> JsonObject:
-    """A pod's state as the guest says it. Raises `LookupError`, `TypeError` or `ValueError` where it is none."""
+    """A pod's state as the guest says it. Raises `LookupError`, `TypeError`, `ValueError` or `OverflowError` for
+    another thing.
+    """
     exit_status = pod["exit"]
     return {
         "running": bool(pod["running"]),

@@ -20,7 +20,8 @@ _PACKAGE = re.compile(r"linux-image-[a-z0-9]+(-[a-z0-9]+)*")
 _NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _PARAMETER = re.compile(r"[A-Za-z0-9_.-]+(=[A-Za-z0-9_.,:/+-]*)?")
 # what starts the guest's own root and console, and what would make room for code on the command line
-_OWN_PARAMETERS = frozenset({"console", "rdinit", "init", "root", "panic", "cgroup_no_v1", "preempt"})
+_OWN_PARAMETERS = frozenset({"console", "rdinit", "init", "root", "panic", "cgroup_no_v1", "preempt", "psi"})
+LONGEST_CMDLINE = 1024  # the kernel cuts its command line off at 2048 characters, and the machine has some of them
 
 
 class KernelPreemption(StrEnum):
@@ -57,10 +58,12 @@ class KernelDefinition:
         check_digest("sha256", self.sha256)
         if self.hz not in (0, 100, 250, 300, 1000):
             raise InvalidInput("hz", self.hz, "100, 250, 300 or 1000; 0: whatever it has")
+        if len(self.cmdline) > LONGEST_CMDLINE:
+            raise InvalidInput("cmdline", self.cmdline, f"at most {LONGEST_CMDLINE} characters")
         for parameter in self.cmdline.split():
             if not _PARAMETER.fullmatch(parameter):
                 raise InvalidInput("cmdline", parameter, "parameters as in nohz_full=1")
-            if parameter.partition("=")[0] in _OWN_PARAMETERS:
+            if parameter.partition("=")[0].replace("-", "_") in _OWN_PARAMETERS:  # one to the kernel
                 raise InvalidInput("cmdline", parameter, "parameters that the machine does not set itself")
 
     @property

@@ -29,7 +29,7 @@ _CAPABILITY_BOUND_DROP = 24
 # audit_write, setfcap: what container engines leave, without mknod
 _KEPT = frozenset({0, 1, 3, 4, 5, 6, 7, 8, 10, 13, 18, 29, 31})
 _DEVICES = {"null": (1, 3), "zero": (1, 5), "full": (1, 7), "random": (1, 8), "urandom": (1, 9), "tty": (5, 0)}
-_NOT_STARTED = 127
+NOT_STARTED = 127
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -43,7 +43,7 @@ def main(spec: dict[str, Any]) -> int:
             _become(spec)
         except (OSError, LookupError, ValueError) as error:
             print(f"the pod's program was not started: {error}", file=sys.stderr, flush=True)
-        os._exit(_NOT_STARTED)
+        os._exit(NOT_STARTED)
 
     def passed_on(number: int, frame: FrameType | None) -> None:
         os.kill(child, number)

@@ -145,9 +145,13 @@ class GuestPods:
         inner = {name: spec[name] for name in ("name", "command", "env", "user", "workdir")}
         inner |= {"root": str(root), "procs": str(self._tree / spec["name"] / "cgroup.procs")}
         program = [sys.executable, "-S", "-I", vm_guest_container.__file__, json.dumps(inner)]
-        process = self._run(
-            program, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, bufsize=0
-        )
+        try:
+            process = self._run(
+                program, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, bufsize=0
+            )
+        except OSError as error:  # as where command and environment are longer than the kernel takes
+            state.log[:] = f"the pod's program was not started: {error.strerror}".encode()
+            return vm_guest_container.NOT_STARTED
         state.running, state.ready, state.was_ready, state.failed_probes = True, spec["probe"] is None, False, 0
         reading = threading.Thread(target=_keep_tail, args=(process.stdout, state.log), daemon=True)
         reading.start()

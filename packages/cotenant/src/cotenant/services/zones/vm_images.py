@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from types import MappingProxyType
 
 from cotenant.drivers.docker.archive import ImageConfig, ImageLimits, digest_of, unpack_image
@@ -87,8 +87,10 @@ def _spec(pod: ZonePod, config: ImageConfig, env: Mapping[str, str]) -> JsonObje
         "memoryMib": pod.memory_mib,
         "cpuMilli": pod.cpu_milli,
         "writesMib": pod.writes_mib,
+        # one within another comes after it, or the outer one would hide it
         "volumes": [
-            {"path": volume.path, "name": volume.name, "mib": volume.mib, "host": volume.host} for volume in pod.volumes
+            {"path": volume.path, "name": volume.name, "mib": volume.mib, "host": volume.host}
+            for volume in sorted(pod.volumes, key=lambda volume: len(PurePosixPath(volume.path).parts))
         ],
         "probe": None
         if probe is None

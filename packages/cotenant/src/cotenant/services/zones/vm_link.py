@@ -90,7 +90,8 @@ class GuestLink:
     async def _read(self, reader: asyncio.StreamReader) -> None:
         try:
             while line := await reader.readline():
-                with contextlib.suppress(ValueError):
+                # a line that is no answer is the guest's affair; whoever waits for one hears of it by the time
+                with contextlib.suppress(ValueError, TypeError, RecursionError):
                     answer = json.loads(line)
                     future = self._waiting.get(answer["id"]) if isinstance(answer, dict) and "id" in answer else None
                     if future is not None and not future.done():

@@ -43,6 +43,9 @@ def test_a_root_has_mount_points_for_the_named_paths_and_the_links_to_them(tmp_p
         build_root(_empty(tmp_path), (Path("relative"),))
     with pytest.raises(InvalidInput, match="below it"):
         build_root(_empty(tmp_path), (Path("/"),))
+    (host / "all").symlink_to("/")
+    with pytest.raises(InvalidInput, match="links lead it to the whole root"):
+        build_root(_empty(tmp_path), (host / "real", host / "all"))
 
 
 def _empty(tmp_path: Path) -> Path:

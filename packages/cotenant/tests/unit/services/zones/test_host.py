@@ -142,6 +142,7 @@ def test_a_zone_that_another_keeper_runs_is_left_to_it_and_others_are_not(tmp_pa
         (SHOP.replace("shop", "other"), None, "zone shop has it"),
         (SHOP.replace("shop", "other").replace("kubepods/", "kubepods/other/"), None, "at most 2 groups in all zones"),
         (SHOP, "example.com:80", "an agent of this host"),
+        ("zone: box\nvm: {}\ngroups: [{group: web, kind: service}]", "example.com:80", "an agent of this host"),
         ("zone: broken\ngroups: []", None, "1 to 256 groups"),
     ],
 )

@@ -24,7 +24,7 @@ from cotenant.services.zones.definition import ZoneDefinition
 from cotenant.services.zones.host import ZoneHost
 from cotenant.services.zones.opening import ZoneSupport
 from cotenant.services.zones.pods import PodImage, ZonePod
-from cotenant.services.zones.quota import ZoneQuota, quota_shown
+from cotenant.services.zones.quota import ZoneQuota, check_machine, quota_shown
 from cotenant.services.zones.runner import ZoneRunner
 from cotenant.services.zones.state_file import read_state
 from cotenant.services.zones.vm_definition import VmDefinition
@@ -189,6 +189,19 @@ def test_machines_together_have_what_the_keeper_allows(tmp_path: Path, quota: Zo
         await zones.stop()
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize(("first", "second"), [(1500, 0), (0, 1500), (1500, 1500)])
+def test_a_limit_of_cpu_time_is_one_machines(first: int, second: int) -> None:
+    def machine(name: str, group: str, cpu_milli: int) -> ZoneDefinition:
+        pods = (ZonePod("web", PodImage("web.tar")),)
+        return ZoneDefinition(name, vm=VmDefinition(group=group, cpu_milli=cpu_milli), pods=pods)
+
+    one = machine("one", "a/box", first)
+    with pytest.raises(InvalidInput, match=r"vm\.group: a/box: .*cpu_milli; the machine of zone one is in it"):
+        check_machine(machine("two", "a/box", second), [one], ZoneQuota())
+    check_machine(machine("two", "a/other", second), [one], ZoneQuota())
+    check_machine(machine("two", "a/box", 0), [machine("one", "a/box", 0)], ZoneQuota())  # an administrator's group
 
 
 def test_images_take_the_disk_of_their_zone_and_no_more(tmp_path: Path) -> None:

@@ -115,6 +115,14 @@ def manifest_with(change: Callable[[dict[str, object]], object]) -> Callable[[st
             manifest_with(lambda document: document["files"].update({"../x": {"sha256": "0", "bytes": 1}})),  # type: ignore[attr-defined]
             "files in images and kernel",
         ),
+        (
+            manifest_with(lambda document: document["files"].update({"images/a\0": {"sha256": "0", "bytes": 1}})),  # type: ignore[attr-defined]
+            "files in images and kernel",
+        ),
+        (
+            manifest_with(lambda document: document["files"].update({"images/a": {"sha256": "0", "bytes": -1}})),  # type: ignore[attr-defined]
+            "the bytes of images/a, 0 or more",
+        ),
     ],
 )
 def test_a_changed_package_leaves_nothing(
@@ -125,6 +133,22 @@ def test_a_changed_package_leaves_nothing(
     with pytest.raises(InvalidInput, match=expected):
         unpack(repacked(package, change), tmp_path / "to")
     assert not (tmp_path / "to").exists()
+
+
+@pytest.mark.parametrize("zone", ["../shop", "/srv/shop", "Shop", "", "shop\n"])
+def test_a_package_names_no_place_outside_the_folder_of_packages(shop: Path, tmp_path: Path, zone: str) -> None:
+    package, place = tmp_path / "shop.zone.tar", tmp_path / "in/zones"
+    pack(shop, package)
+    changed = repacked(package, manifest_with(lambda document: document.update(zone=zone)))
+    there = place / f"{zone}-{digest_of(changed)[:12]}"
+    if zone == "../shop":  # a file that somebody laid there is not taken for an unpacked one
+        there.mkdir(parents=True)
+        (there / "zone.yaml").write_text("zone: other\n")
+    with pytest.raises(InvalidInput, match="1 to 40 of a-z"):
+        definition_file(changed, place)
+    assert (tmp_path / "in").exists() is (zone == "../shop")  # nothing was made
+    with pytest.raises(InvalidInput, match="1 to 40 of a-z"):
+        read_manifest(changed)
 
 
 def test_nothing_that_is_there_is_replaced(shop: Path, tmp_path: Path) -> None:

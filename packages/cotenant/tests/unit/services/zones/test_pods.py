@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import http.server
 import io
 import socket
@@ -13,15 +14,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.fakes.images import layer_of, save_image
 from tests.fakes.waiting import eventually
 
 from cotenant.drivers.docker.archive import ImageConfig
 from cotenant.model.errors import InvalidInput, Permanent
 from cotenant.model.zones.table import ZoneClass
-from cotenant.services.zones.pods import PodImage, ZonePod
+from cotenant.services.zones.pods import PodImage, PodVolume, ZonePod
 from cotenant.services.zones.vm_backend import NOT_STARTED, GuestState
 from cotenant.services.zones.vm_guest_pods import GuestPods, answers
-from cotenant.services.zones.vm_images import program_of
+from cotenant.services.zones.vm_images import program_of, unpack_images
 from cotenant.services.zones.vm_link import GuestLink
 from cotenant.services.zones.zone_files import definition_of
 
@@ -57,6 +59,15 @@ def test_pods_are_groups_with_rows() -> None:
         (box("volumes: [{path: /a, host: /run/x}]"), "guest's own"),
         (box("volumes: [{path: /a, host: ../x}]"), "absolute"),
         (box("volumes: [{path: /a, name: a}, {path: /a, name: b}]"), "another path"),
+        (box("volumes: [{path: /a, name: a}, {path: /a/, name: b}]"), "another path"),
+        (box("volumes: [{path: /a, name: a}, {path: //a, name: b}]"), "another path"),
+        (box("volumes: [{path: /proc, name: a}]"), "not the pod's own"),
+        (box("volumes: [{path: /dev/x, name: a}]"), "not the pod's own"),
+        (
+            box("volumes: [{path: /a, name: a}]", "volumes: [{path: /b, name: a, mib: 32}]"),
+            r"volumes\.mib: 32: expected 16",
+        ),
+        (box("cpu_milli: 9"), "10 or more"),
         (box("probe: {port: 1, path: x}"), "begins with /"),
         (box("probe: {port: 1, path: '/a b'}"), "begins with /"),
         (box("env: {'A B': x}"), "names of letters"),
@@ -72,6 +83,9 @@ def test_pods_are_groups_with_rows() -> None:
         (box(vm="host_paths: [/a/../b]"), "without"),
         (box(vm="host_paths: [//]"), "without"),
         (box(vm="host_paths: [/]"), "below it"),
+        (box(vm="host_paths: [/.]"), "below it"),
+        (box("volumes: [{path: /a, host: /}]"), "below /"),
+        (box("volumes: [{path: /a, host: /./}]"), "below /"),
         ("zone: a\npods: [{name: web, image: {archive: a}}]\n", "none without vm"),
         (box().replace("name: job", "name: web"), "not listed twice"),
     ],
@@ -95,6 +109,14 @@ def test_a_pods_words_replace_the_images_as_in_kubernetes(
 ) -> None:
     pod = ZonePod("web", PodImage("web.tar"), command=command, args=args)
     assert program_of(pod, ImageConfig(("/entry", "-a"), ("cmd",))) == expected
+
+
+def test_a_volume_within_another_is_mounted_after_it(tmp_path: Path) -> None:
+    save_image(tmp_path / "web.tar", [layer_of({"a": b"x"})], {"Cmd": ["/a"]})
+    volumes = tuple(PodVolume(path, path.strip("/").replace("/", "-")) for path in ("/a/b/c", "/b", "/a", "/a/b"))
+    pod = ZonePod("web", PodImage("web.tar"), volumes=volumes)
+    _, (spec,), _ = unpack_images([pod], str(tmp_path / "box.yaml"), tmp_path / "to", 64)
+    assert [volume["path"] for volume in spec["volumes"]] == ["/b", "/a", "/a/b", "/a/b/c"]
 
 
 class Program:
@@ -197,6 +219,23 @@ def test_batch_ends_and_a_service_starts_again(place: Path) -> None:
     started.programs[2].end(0)
 
 
+def test_a_program_that_cannot_be_started_is_its_pods_state_and_tried_again(place: Path) -> None:
+    started, tries = Started(), list[int]()
+
+    def run(words: list[str], **how: Any) -> Any:
+        tries.append(len(words))
+        if len(tries) == 1:
+            raise OSError(errno.E2BIG, "Argument list too long")
+        return started(words, **how)
+
+    pods = GuestPods(place / "tree", place / "run/pods", place / "images", run, lambda *words: None, pause_s=0.01)
+    pods.start([spec("web", "service")])
+    eventually("it was started again", lambda: pods.shown()["web"]["running"])
+    shown = pods.shown()["web"]
+    assert (shown["exit"], shown["restarts"]) == (127, 1)
+    started.programs[0].end(0)
+
+
 def test_a_volume_over_a_link_of_the_image_is_refused(place: Path) -> None:
     def linked(*words: str) -> None:
         if "overlay" in words:
@@ -283,6 +322,7 @@ def test_a_guest_tells_of_the_zones_pods_only_and_changes_are_logged(tmp_path: P
     asyncio.run(ask({"web": {**told, "running": False, "exit": 3, "log": ["why"]}}))
     assert lines == ["pod web runs", "pod web is ready", "pod web is not ready", "pod web ended with status 3: why"]
     assert counted[0] == {"runnable": 1}
-    for wrong in ([], {"web": 3}, {"web": {}}, {"web": {**told, "restarts": "many"}}):
+    endless = {**told, "restarts": float("inf")}  # JSON as Python reads it has infinities
+    for wrong in ([], {"web": 3}, {"web": {}}, {"web": {**told, "restarts": "many"}}, {"web": endless}):
         with pytest.raises(Permanent, match="not a reading"):
             asyncio.run(ask(wrong))

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -66,6 +67,7 @@ async def linked(
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writers.append(writer)
         writer.write(b'{"id": 0, "ok": {"kernel": "7", "python": "3"}}\nnot json\n[]\n{"id": 99, "ok": 1}\n')
+        writer.write(b'{"id": [1], "ok": 1}\n' + b"[" * 100_000 + b"\n")
         while line := await reader.readline():
             request = json.loads(line)
             try:
@@ -259,6 +261,22 @@ def test_qemu_makes_no_device_beyond_those_named_and_starts_nothing(tmp_path: Pa
     assert words[words.index("-smp") + 1] == "2"
     paired = VirtualMachine(replace(spec, cpus=4, threads=2), b"", lambda line: None)._command()
     assert paired[paired.index("-smp") + 1] == "4,sockets=1,cores=2,threads=2"
+
+
+@pytest.mark.skipif(shutil.which("setpriv") is None, reason="processes of machines are started by setpriv (util-linux)")
+def test_a_process_that_cannot_start_is_refused_with_what_it_said_last(tmp_path: Path) -> None:
+    lines: list[str] = []
+
+    async def main() -> None:
+        machine = VirtualMachine(MachineSpec("box", Path("/kernel"), tmp_path, 512, 1, "tcg"), b"", lines.append)
+        process = await machine._run(["sh", "-c", "echo begins; echo no host forwarding for 24080; exit 1"])
+        await process.wait()
+        with pytest.raises(Transient, match="QEMU did not start: no host forwarding for 24080; the zone's log"):
+            await machine._appears(tmp_path / "none", process, "QEMU")
+        await machine.stop()
+
+    asyncio.run(main())
+    assert lines == ["begins", "no host forwarding for 24080"]
 
 
 def test_rows_of_threads_reach_the_guests_kernel() -> None:

@@ -9,6 +9,7 @@ import pytest
 from cotenant.model.errors import InvalidInput
 from cotenant.services.zones.pods import PodImage, PodPort, check_digest, check_host_path
 from cotenant.services.zones.vm_definition import (
+    LONGEST_CMDLINE,
     MAX_CPUS,
     MAX_HOST_PATHS,
     MAX_MEMORY_MIB,
@@ -46,6 +47,7 @@ def test_a_kernel_is_a_package_or_a_file_and_its_parameters_are_not_the_machines
     )
     assert found.command_line == "preempt=full a=1 b"
     assert KernelDefinition(cmdline="nohz_full=1-3,5 x.y-z").command_line == "nohz_full=1-3,5 x.y-z"
+    assert KernelDefinition(cmdline="a=" + "b" * (LONGEST_CMDLINE - 2)).command_line
     for hz in (0, 100, 250, 300, 1000):
         assert KernelDefinition(hz=hz).hz == hz
     for given, field in (
@@ -61,6 +63,9 @@ def test_a_kernel_is_a_package_or_a_file_and_its_parameters_are_not_the_machines
         ({"cmdline": "root"}, "cmdline"),
         ({"cmdline": 'a="b'}, "cmdline"),
         ({"cmdline": "a;b"}, "cmdline"),
+        ({"cmdline": "psi=0"}, "cmdline"),
+        ({"cmdline": "cgroup-no-v1=cpu"}, "cmdline"),
+        ({"cmdline": "a=" + "b" * (LONGEST_CMDLINE - 1)}, "cmdline"),
     ):
         with pytest.raises(InvalidInput) as refused:
             KernelDefinition(**given)  # type: ignore[arg-type]
