@@ -154,7 +154,7 @@ def test_the_guard_never_grows_while_slack_is_short_and_cuts_at_once(states) -> 
                 if entry.pod.objective_p99_us is not None
                 and entry.health is not None
                 and entry.health.age_us <= config.health_age_us
-                and entry.health.requests >= config.min_requests
+                and entry.health.tells(config.min_requests)
                 and slack_ppm(entry.pod.objective_p99_us, entry.health.p99_us) < config.grow_from_ppm
             ]
             if short:

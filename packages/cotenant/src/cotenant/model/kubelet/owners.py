@@ -4,14 +4,15 @@ write.
 A value of ours can be undone by the next write of a group's owner, or make that write fail, and then a pod does not
 start or the kubelet itself does not. One row for each writer of a knob, as data. `ruling.py` derives from the rows how
 a knob may be held; the stand-in of a kubelet in the tests makes the same writes and is compared with a real one.
-Limits: kubelets 1.30 to 1.37, runc 1.1 and newer by containerd or CRI-O, systemd 245 and newer. What an administrator's
-own tools write is not known here.
+Limits: kubelets 1.30 to 1.37, runc 1.1 and newer by containerd or CRI-O, systemd 245 and newer; crun, which at an
+update writes what was asked and nothing else, counts as runc. What an administrator's own tools write is not known
+here.
 
 Source: Kubernetes, pkg/kubelet/cm (qos_container_manager_linux.go, pod_container_manager_linux.go,
 node_container_manager_linux.go, cgroup_manager_linux.go, cpumanager), pkg/kubelet/kuberuntime (in-place resize);
-opencontainers/cgroups, fs, fs2 and systemd managers; Linux, kernel/sched (a weight of an idle group, a quota below the
-burst, a v1 quota above the parent's) and kernel/cgroup/cpuset-v1.c (a list outside of the parent's); systemd,
-src/core/cgroup.c, seen with 252.
+containerd, CRI's UpdateContainerResources; runc, update.go; opencontainers/cgroups, fs, fs2 and systemd managers;
+Linux, kernel/sched (a weight of an idle group, a quota below the burst, a v1 quota above the parent's) and
+kernel/cgroup/cpuset-v1.c (a list outside of the parent's); systemd, src/core/cgroup.c, seen with 252.
 """
 
 from __future__ import annotations
@@ -190,6 +191,23 @@ OWNERS: tuple[OwnerRow, ...] = (
         "at each update of a container, for its CPU list or a resize",
         "all of the container's CPU settings, cpu.weight among them, which an idle group refuses",
         OwnerEffect.FAILS,
+    ),
+    OwnerRow(
+        _WEIGHTS | _QUOTA | frozenset({Knob.MEMORY_MAX}),
+        frozenset({Level.CONTAINER}),
+        KnobWriter.RUNTIME,
+        "at each update of a container, for its CPU list or a resize",
+        "the whole of what the container was started with, and on cgroup v2 also a quota that it does not have, as max",
+        OwnerEffect.LOST,
+    ),
+    OwnerRow(
+        _BURST,
+        frozenset({Level.CONTAINER}),
+        KnobWriter.CPU_MANAGER,
+        "when a container's list changes, by the runtime",
+        "the whole of what the container was started with, cpu.max among it, which the kernel refuses below the burst",
+        OwnerEffect.FAILS,
+        qos=_LIMITED,
     ),
     OwnerRow(
         _CPUSET,

@@ -20,6 +20,7 @@ from cotenant.model.machine.replica_signal import ReplicaSignal
 from cotenant.model.machine.run_queue import Blame
 
 PPM = 1_000_000  # ratios are in millionths
+MIN_LATE = 5  # requests: where so many missed the objective, and as many as met it, it was missed
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +85,14 @@ class ServiceHealth:
     budget_ppm: int | None = None  # share of requests that may miss the objective; None = the guard's own
     at_target_us: int | None = None  # the quantile of the objective's target; None = p99
     self_p99_us: int | None = None  # of its requests' own time; None without spans of calls
+
+    def tells(self, least: int) -> bool:
+        """Whether the window says how late the service is: it has so many requests, or most of the few missed the
+        objective. A service that hardly answers any more has small windows just then; one or two late requests say
+        nothing.
+        """
+        late = min(self.over_objective, self.requests)
+        return self.requests >= least or (late >= MIN_LATE and 2 * late >= self.requests)
 
 
 @dataclass(frozen=True, slots=True)

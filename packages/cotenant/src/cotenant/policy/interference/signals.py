@@ -5,20 +5,10 @@ Limits: None where the signal is not available on this node; then no conclusion 
 
 from __future__ import annotations
 
-from cotenant.model.machine.node_state import PPM, PodUse, ServiceHealth
+from cotenant.model.machine.node_state import PPM, PodUse
 from cotenant.policy.interference.settings import SuspectSignal, VictimSignal
 
 MIN_REQUESTS = 20  # below it a p99 is meaningless
-MIN_LATE = 5  # ... but where so many missed the objective, and as many as met it, it was missed
-
-
-def tells_latency(health: ServiceHealth, least: int) -> bool:
-    """Whether a window says how late a service is: it has enough requests, or most of the few were late. A service
-    that hardly answers any more has small windows just then.
-    """
-    return health.requests >= least or (
-        health.over_objective >= MIN_LATE and 2 * health.over_objective >= health.requests
-    )
 
 
 def victim_level_ppm(signal: VictimSignal, entry: PodUse, min_requests: int = MIN_REQUESTS) -> int | None:
@@ -33,7 +23,7 @@ def victim_level_ppm(signal: VictimSignal, entry: PodUse, min_requests: int = MI
             return use.cpu_stall_ppm
         case VictimSignal.LATENCY:
             objective_us = entry.pod.objective_p99_us
-            if health is None or not objective_us or not tells_latency(health, min_requests):
+            if health is None or not objective_us or not health.tells(min_requests):
                 return None
             measured_us = health.p99_us if health.at_target_us is None else health.at_target_us
             return measured_us * PPM // objective_us

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 
 import pytest
@@ -109,6 +110,17 @@ def test_the_static_cpu_manager_keeps_its_lists() -> None:
     assert (
         ruling(KnobTarget(CONTAINER, Knob.CPUSET_CPUS), KubeletFacts(1, cpu_manager="none")).means is HoldingMeans.WRITE
     )
+
+
+def test_no_burst_stands_where_an_update_of_a_cpu_list_would_write_a_quota_below_it() -> None:
+    """Before in-place resizes the runtime writes a container's quota again only where its list changes."""
+    container = KnobTarget(CONTAINER.replace("besteffort", "burstable"), Knob.CPU_BURST)
+    for version in (1, 2):
+        older = KubeletFacts(version, (1, 32), "none")
+        assert ruling(container, older).means is HoldingMeans.WRITE
+        found = ruling(container, replace(older, cpu_manager=STATIC))
+        assert found.is_refused
+        assert "the kubelet's static CPU manager writes when a container's list changes" in found.reason
 
 
 def test_whatever_is_not_refused_makes_no_write_of_another_fail() -> None:

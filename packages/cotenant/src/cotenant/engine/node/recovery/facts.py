@@ -39,6 +39,7 @@ class RecoveryFacts:
     history: NodeSamples
     cleared: Sequence[ClearedCulprit]
     settings: RecoverySettings
+    may_ask: bool = True  # False: as many causes as one sample allows were asked already
 
     @property
     def now_us(self) -> int:
@@ -117,6 +118,8 @@ class RecoveryFacts:
 
     def is_due(self, incident: Incident) -> bool:
         """Whether the cause is to be asked again: the longer the trouble lasts, the less often."""
+        if not self.may_ask:
+            return False
         if incident.asked_us is None:
             return True
         gap_us = min(self.settings.longest_gap_us, (self.now_us - incident.opened_us) // _GAP_SHARE)

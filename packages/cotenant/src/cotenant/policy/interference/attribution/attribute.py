@@ -50,6 +50,7 @@ from cotenant.policy.interference.attribution.workloads import by_workload, max_
 _WAITING = frozenset({EvidenceSignal.BLAME, EvidenceSignal.RUN_DELAY, EvidenceSignal.STALL})
 _SLOWED = _WAITING | {EvidenceSignal.CPI}  # by a neighbour on the CPU
 _OF_REQUESTS = (EvidenceSignal.LATENCY, EvidenceSignal.SELF_TIME)
+_AS_WELL = 0.9  # of what explains the end of a trouble, what has to explain the whole
 
 
 def attribute(
@@ -72,7 +73,9 @@ def attribute(
 def _whole_or_recent(
     history: NodeSamples, state: NodeState, victim: PodUse, settings: AttributionSettings
 ) -> Attribution | None:
-    """Of the whole trouble, or of its end where that names a pod, or another cause."""
+    """Of the whole trouble, or of its end where that names a pod, or another cause. What explains the end better than
+    the whole leaves the beginning without a cause, which may go on: who came meanwhile is not named for it.
+    """
     whole = _of_part(history, state, victim, settings, 0)
     if whole is None or whole.culprit is not None:
         return whole
@@ -85,7 +88,13 @@ def _whole_or_recent(
     recent = _of_part(history, state, victim, settings, since_us)
     assert recent is not None, "its last bad sample is among them"
     has_changed = TroubleCause.UNKNOWN not in (whole.cause, recent.cause) and whole.cause is not recent.cause
-    return recent if recent.culprit is not None or has_changed else whole
+    is_named = recent.culprit is not None and _explained(whole) >= _AS_WELL * _explained(recent)
+    return recent if is_named or (has_changed and recent.culprit is None) else whole
+
+
+def _explained(found: Attribution) -> int:
+    """What its candidates explain together, millionths."""
+    return sum(candidate.confidence_ppm for candidate in found.candidates)
 
 
 def _of_part(

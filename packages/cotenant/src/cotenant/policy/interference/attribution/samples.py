@@ -24,7 +24,7 @@ from cotenant.policy.interference.attribution.settings import (
 )
 from cotenant.policy.interference.series import BlameSample, blame_samples
 from cotenant.policy.interference.settings import VictimSignal
-from cotenant.policy.interference.signals import tells_latency, victim_level_ppm
+from cotenant.policy.interference.signals import victim_level_ppm
 
 _WITHOUT_OBJECTIVE = {
     EvidenceSignal.CPI: VictimSignal.CPI,
@@ -237,7 +237,7 @@ def _service(entry: PodUse, settings: AttributionSettings) -> ServiceSample:
     is_small = False
     if health is not None and health.window_us and health.age_us <= settings.health_age_us:
         rate = health.requests * 1_000_000_000 // health.window_us
-        if objective_us and tells_latency(health, settings.min_requests):
+        if objective_us and health.tells(settings.min_requests):
             window_us, age_us = health.window_us, health.age_us
             is_small = health.requests < settings.min_requests
             budget_ppm = health.budget_ppm or settings.budget_ppm

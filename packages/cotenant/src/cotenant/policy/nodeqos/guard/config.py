@@ -30,7 +30,7 @@ class GuardConfig:
     burn_cut_milli: int = 14_400  # burn rate, in thousandths, now and over a minute: cut
     burn_hold_milli: int = 6_000  # over 30 s and 6 min: no growth
     burn_calm_milli: int = 1_000  # over a minute: no growth before it is below
-    min_requests: int = 20  # per window; with fewer, latency is not evaluated
+    min_requests: int = 20  # per window; with fewer, latency is evaluated only where most of them were late
     health_age_us: int = 15 * SECOND_US  # an older report is stale
     delay_hold_ppm: int = 50_000  # time waited for a CPU per CPU time used: no growth
     delay_cut_ppm: int = 200_000  # ... cut

@@ -2,12 +2,13 @@
 pressure.
 
 Few services report latency, windows are small or stale, and a machine may lack any counter. For each pod the first
-available signal in the order latency, run delay, PSI; the reason names it. Where latency is known, waiting alone never
-cuts best-effort work, it only stops its growth. A pod without an objective is a victim only where it waits for long in
-absolute time, not only relative to its use. Where the probe recorded which groups ran meanwhile, only waiting behind
-best-effort work counts. Pods throttled by their own quota, and nodes where best-effort work hardly runs, are not
-attributed to it. The product's own pods are no victims unless somebody gave them an objective: an agent works more
-where best-effort work starts and stops, and would hold it for that.
+available signal in the order latency, run delay, PSI; the reason names it. A window of few requests tells a latency
+only where most were late; then best-effort work is cut, but not disabled for minutes. Where latency is known, waiting
+alone never cuts best-effort work, it only stops its growth. A pod without an objective is a victim only where it waits
+for long in absolute time, not only relative to its use. Where the probe recorded which groups ran meanwhile, only
+waiting behind best-effort work counts. Pods throttled by their own quota, and nodes where best-effort work hardly runs,
+are not attributed to it. The product's own pods are no victims unless somebody gave them an objective: an agent works
+more where best-effort work starts and stops, and would hold it for that.
 Limits: without the probe, a service that saturates its own threads shows run delay that no other pod causes;
 best-effort work is then cut needlessly. In a virtual machine whose CPU time was stolen by the hypervisor a moment ago,
 latency alone is not sufficient either: it cuts only if the pod also waited for a CPU.
@@ -173,8 +174,8 @@ def updated_burn(burn: Burn, health: ServiceHealth | None, interval_us: int, con
 
 
 def fresh(health: ServiceHealth, config: GuardConfig) -> bool:
-    """Whether a report is recent enough and covers enough requests."""
-    return health.age_us <= config.health_age_us and health.requests >= config.min_requests
+    """Whether a report is recent enough and tells how late the service is."""
+    return health.age_us <= config.health_age_us and health.tells(config.min_requests)
 
 
 def _towards(average: int, now: int, interval_us: int, horizon_us: int) -> int:
@@ -215,6 +216,8 @@ def _latency(entry: PodUse, burn: Burn, config: GuardConfig, blame_ppm: int | No
     name = f"p{100 - (health.budget_ppm or config.budget_ppm) / 10_000:g}" if _measured(entry) else "p99"
     source = f", by {health.objective}" if _measured(entry) else ""
     text = f"{entry.pod.key}: {name} {measured_us} us against {objective} us, slack {percent_text(slack)}{source}"
+    if health.requests < config.min_requests:
+        text += f", {health.over_objective} of only {health.requests} requests were late"
     if min(rate, burn.middle) >= config.burn_cut_milli:
         severity = max(severity, PRESSED)
         text += f", budget burns {rate / 1000:.1f} x"
@@ -224,6 +227,8 @@ def _latency(entry: PodUse, burn: Burn, config: GuardConfig, blame_ppm: int | No
     waiting = _run_delay(entry, config, blame_ppm)
     if severity == CALM and waiting is not None and waiting.severity >= PRESSED:
         severity, text = CLOSE, f"{text}, but {waiting.text}"
+    if health.requests < config.min_requests:
+        severity = min(severity, PRESSED)
     terms = (
         DecisionTerm("objective", objective, "us"),
         DecisionTerm(name, -measured_us, "us"),

@@ -94,9 +94,11 @@ def test_a_static_kubelet_is_a_warning_while_own_cpus_is_on() -> None:
     assert "static CPU manager gives CPUs on this node" in only(static, FindingSeverity.WARNING).text
     off = AgentSettings(roots=("kubepods",), policies=replace(DEFAULT_POLICIES, own_cpus=None))
     assert texts(static, off, FindingSeverity.WARNING) == []
-    # what it leaves of each other policy is said as on any node; of own_cpus it was said of the kubelet
+    # What it leaves of each other policy is said as on any node, and of burst, whose quota it has written again; of
+    # own_cpus it was said of the kubelet.
     usual = {finding.subject for finding in findings(V1, WHOLE)}
-    assert {finding.subject for finding in findings(static, WHOLE)} == {*usual, "kubelet"}
+    assert {finding.subject for finding in findings(static, WHOLE)} == {*usual, "kubelet", "burst"}
+    assert [text for text in texts(static, WHOLE, FindingSeverity.NOTE) if text.startswith("cpu.max.burst of services")]
 
 
 def test_memory_that_the_kubelet_protects_is_left_to_it() -> None:

@@ -38,6 +38,7 @@ class Seconds(NamedTuple):
     job: int = 0
     innocent: int = 0  # pod b; the service does not wait for it
     load: float = 1.0  # of its requests
+    unseen: int = 0  # it waits for this, too, which nobody measures
 
 
 CALM = Seconds(20)
@@ -50,7 +51,7 @@ def sequence(*parts: Seconds) -> NodeSamples:
     seconds = [part for part in parts for _ in range(part.count)]
     for i, part in enumerate(seconds):
         outside, job = (amount * SCATTER[(i * step) % 7] for amount, step in ((part.outside, 3), (part.job, 2)))
-        waits.append((0.05 + (outside + job) / 500) * SCATTER[(i * 5) % 7] * part.load**3)
+        waits.append((0.05 + (outside + job + part.unseen) / 500) * SCATTER[(i * 5) % 7] * part.load**3)
         levels = {
             EvidenceSignal.LATENCY: round(FLOORS_PPM[EvidenceSignal.LATENCY] * 3 * max(waits[-6:])),
             EvidenceSignal.RUN_DELAY: round(FLOORS_PPM[EvidenceSignal.RUN_DELAY] * 4 * waits[-1]),
@@ -153,6 +154,13 @@ def test_where_it_is_now_one_and_now_the_other_nobody_is_named(seconds: int) -> 
 )
 def test_who_comes_while_the_cause_goes_on_is_not_named(last: Seconds) -> None:
     assert not named(looks(sequence(CALM, Seconds(20, outside=800), last)))
+
+
+@pytest.mark.parametrize("seconds", [8, 14])
+def test_who_comes_while_a_cause_goes_on_that_nobody_measures_is_not_named(seconds: int) -> None:
+    """In the last seconds it was always there, and nothing else explains them; nothing explains those before either."""
+    history = sequence(CALM, Seconds(seconds, unseen=800), Seconds(40 - seconds, unseen=800, innocent=600))
+    assert not named(looks(history))
 
 
 def test_an_innocent_that_is_left_when_the_cause_has_gone_is_not_named() -> None:

@@ -139,6 +139,30 @@ def test_the_best_signal_there_is_decides_and_the_reason_names_it(told, signals,
 
 
 @pytest.mark.parametrize(
+    ("requests", "late", "mode", "words"),
+    [
+        (16, 16, GuardMode.CUT, "16 of only 16 requests were late"),
+        (5, 5, GuardMode.CUT, "5 of only 5 requests were late"),
+        (19, 9, GuardMode.GROW, "only 19 requests in its latency window"),
+        (4, 4, GuardMode.GROW, "only 4 requests in its latency window"),
+        (1, 1, GuardMode.GROW, "only 1 requests in its latency window"),
+        (0, 0, GuardMode.GROW, "only 0 requests in its latency window"),
+    ],
+)
+def test_few_requests_tell_a_latency_where_most_of_them_were_late(requests, late, mode, words) -> None:
+    """A service that hardly answers any more has small windows just then; a trickle of requests is no victim."""
+    (ceiling,), _ = run([at(0, health(2500, requests, late))])
+    assert ceiling.mode is mode
+    assert words in ceiling.reason.text
+
+
+def test_few_late_requests_cut_but_do_not_stop_best_effort_work_for_minutes() -> None:
+    ceilings, _ = run([at(second, health(2500, 9, 9)) for second in range(30)])
+    assert {ceiling.mode for ceiling in ceilings} == {GuardMode.CUT}
+    assert ceilings[-1].cpu_m == 1600
+
+
+@pytest.mark.parametrize(
     ("blame", "mode", "words"),
     [
         ((Blame("pods/web/c", "pods/batch/c", 90), Blame("pods/web", "pods/web", 10)), GuardMode.CUT, "90 % of that"),
