@@ -67,7 +67,7 @@ class PodEvents(Protocol):
         ...
 
 
-class NodeEvents(Protocol):
+class NodeListener(Protocol):
     """Who is told of nodes: the engine, or what stands before it."""
 
     def node_seen(self, node: Node) -> None:
@@ -92,7 +92,7 @@ class EngineWatches:
         now: Callable[[], float],
         workload_seen: Callable[[WorkloadState], None] = lambda state: None,
         pod_events: PodEvents | None = None,
-        node_events: NodeEvents | None = None,
+        node_events: NodeListener | None = None,
         hearing: Callable[[CustomKind[Any, Any]], CustomKind[Any, Any]] = lambda custom: custom,
     ) -> None:
         """`pod_events`, `node_events`: who is told of pods and nodes in place of the engine; `hearing`: how it hears of
