@@ -92,10 +92,10 @@ def test_those_that_are_absent_are_fetched_together(monkeypatch: pytest.MonkeyPa
 
 def test_without_the_archive_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     def command(*words: str, timeout_s: float = 0) -> str:
-        raise GuestUnavailable("apt-get update: Could not resolve 'deb.debian.org'")
+        raise GuestUnavailable("apt-get update: Could not resolve 'mirror.test'")
 
     monkeypatch.setattr(kernel_archive, "command", command)
-    monkeypatch.setattr(kernel_archive, "debian_mirror", lambda: "http://deb.debian.org/debian")
+    monkeypatch.setattr(kernel_archive, "debian_mirror", lambda: "http://mirror.test/debian")
     monkeypatch.setattr(kernel_archive.shutil, "which", lambda name: f"/bin/{name}")
     with pytest.raises(GuestUnavailable, match=r"no kernel of Linux 6\.16, 6\.17 is kept, and Debian's archive cannot"):
         archive_kernels(["6.16", "6.17"])
