@@ -57,13 +57,7 @@ class GpuKnobs:
             return Gap(str(knob), "a driver of its own")
         if knob in self._others:
             return self._others[knob].supported(knob)
-        try:
-            self._cards.library()
-        except Unsupported as error:
-            return Gap(str(knob), error.needs)
-        except Transient:
-            return None
-        return None
+        return self._cards.lacking(knob)
 
     def read(self, target: KnobTarget) -> str:
         """The limit that stands; of clocks, what was locked here."""

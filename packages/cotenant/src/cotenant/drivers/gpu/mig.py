@@ -47,13 +47,7 @@ class MigKnobs:
 
     def supported(self, knob: Knob) -> Gap | None:
         """Whether there are cards at all: a single one may still not be divided."""
-        try:
-            self._cards.library()
-        except Unsupported as error:
-            return Gap(str(knob), error.needs)
-        except Transient:
-            return None
-        return None
+        return self._cards.lacking(knob)
 
     def read(self, target: KnobTarget) -> str:
         """The instances' profiles."""

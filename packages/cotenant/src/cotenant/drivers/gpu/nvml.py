@@ -17,7 +17,6 @@ Source: NVML API reference; NVIDIA, "Xid errors" (which codes are an application
 
 from __future__ import annotations
 
-import importlib
 import logging
 from collections.abc import Callable
 from contextlib import suppress
@@ -25,14 +24,14 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeVar
 
+from cotenant.drivers.gpu.nvml_cards import started
 from cotenant.drivers.gpu.nvml_moved import CardBytes
 from cotenant.drivers.gpu.places import place_of, short_address
 from cotenant.drivers.gpu.recorded_values import reasons
 from cotenant.drivers.kubelet.pod_of_process import uid_of_pod
-from cotenant.model.errors import Transient, Unsupported
+from cotenant.model.errors import Transient
 from cotenant.model.machine.counters import COMPUTE_MODES, Gap, GpuCounters, GpuInstance, GpuPodUse, NodeSample
 
-NEEDS = "an NVIDIA GPU with its driver, and nvidia-ml-py"
 # Caused by programs: illegal access, stopped or preempted work, their own page faults and time-outs.
 APPLICATION_XIDS = frozenset((13, 31, 43, 45, 68, 109))
 _MAX_EVENTS = 64  # taken in one reading
@@ -135,17 +134,7 @@ class GpuReader:
                 raise Transient(f"NVML does not shut down: {error}") from error
 
     def _start(self) -> None:
-        try:
-            nvml = self._given if self._given is not None else importlib.import_module("pynvml")
-        except ImportError as error:
-            raise Unsupported("GPU counters", NEEDS) from error
-        try:
-            nvml.nvmlInit()
-        except nvml.NVMLError as error:
-            if error.value in (nvml.NVML_ERROR_LIBRARY_NOT_FOUND, nvml.NVML_ERROR_DRIVER_NOT_LOADED):
-                raise Unsupported("GPU counters", NEEDS) from error
-            raise Transient(f"NVML does not start: {error}", retry_after_s=30.0) from error
-        self._nvml = nvml
+        self._nvml = nvml = started(self._given, "GPU counters", retry_after_s=30.0)
         try:
             count = nvml.nvmlDeviceGetCount()
         except nvml.NVMLError as error:

@@ -13,9 +13,28 @@ from collections.abc import Callable
 from threading import Lock
 from typing import Any
 
-from cotenant.drivers.gpu.nvml import NEEDS
 from cotenant.model.errors import InvalidInput, Permanent, Transient, Unsupported
-from cotenant.model.machine.knob import KnobTarget, Vanished
+from cotenant.model.machine.counters import Gap
+from cotenant.model.machine.knob import Knob, KnobTarget, Vanished
+
+NEEDS = "an NVIDIA GPU with its driver, and nvidia-ml-py"
+
+
+def started(given: Any, what: str, retry_after_s: float = 1.0) -> Any:
+    """NVML, started: `given`, or pynvml where that is None. `what`: what needs it. Raises `Unsupported` without library
+    or driver, `Transient` where it does not start.
+    """
+    try:
+        nvml = given if given is not None else importlib.import_module("pynvml")
+    except ImportError as error:
+        raise Unsupported(what, NEEDS) from error
+    try:
+        nvml.nvmlInit()
+    except nvml.NVMLError as error:
+        if error.value in (nvml.NVML_ERROR_LIBRARY_NOT_FOUND, nvml.NVML_ERROR_DRIVER_NOT_LOADED):
+            raise Unsupported(what, NEEDS) from error
+        raise Transient(f"NVML does not start: {error}", retry_after_s=retry_after_s) from error
+    return nvml
 
 
 class NvmlCards:
@@ -36,8 +55,18 @@ class NvmlCards:
         """NVML. Raises `Unsupported` without library or driver, `Transient` where it does not start."""
         with self._starting:
             if self._nvml is None:
-                self._nvml = self._started()
+                self._nvml = started(self._given, "limits of GPUs")
             return self._nvml
+
+    def lacking(self, knob: Knob) -> Gap | None:
+        """What is missing for a knob of any card; a driver that does not start now is there."""
+        try:
+            self.library()
+        except Unsupported as error:
+            return Gap(str(knob), error.needs)
+        except Transient:
+            return None
+        return None
 
     def handle(self, target: KnobTarget) -> Any:
         """The card of a target. Raises as `error` says."""
@@ -62,16 +91,3 @@ class NvmlCards:
             case nvml.NVML_ERROR_INVALID_ARGUMENT if allowed():
                 return InvalidInput(str(target), value, allowed())
         return Transient(f"{target}: {error}")
-
-    def _started(self) -> Any:
-        try:
-            nvml = self._given if self._given is not None else importlib.import_module("pynvml")
-        except ImportError as error:
-            raise Unsupported("limits of GPUs", NEEDS) from error
-        try:
-            nvml.nvmlInit()
-        except nvml.NVMLError as error:
-            if error.value in (nvml.NVML_ERROR_LIBRARY_NOT_FOUND, nvml.NVML_ERROR_DRIVER_NOT_LOADED):
-                raise Unsupported("limits of GPUs", NEEDS) from error
-            raise Transient(f"NVML does not start: {error}") from error
-        return nvml

@@ -95,7 +95,7 @@ def test_without_the_archive_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None
         raise GuestUnavailable("apt-get update: Could not resolve 'mirror.test'")
 
     monkeypatch.setattr(kernel_archive, "command", command)
-    monkeypatch.setattr(kernel_archive, "debian_mirror", lambda: "http://mirror.test/debian")
+    monkeypatch.setattr(kernel_archive, "debian_mirror", lambda: "mirror")
     monkeypatch.setattr(kernel_archive.shutil, "which", lambda name: f"/bin/{name}")
     with pytest.raises(GuestUnavailable, match=r"no kernel of Linux 6\.16, 6\.17 is kept, and Debian's archive cannot"):
         archive_kernels(["6.16", "6.17"])
